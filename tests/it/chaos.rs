@@ -18,7 +18,6 @@ mod handlers;
 mod item_rules;
 mod planted;
 mod process;
-mod proxy;
 mod report;
 mod requests;
 mod rules;

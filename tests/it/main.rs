@@ -45,6 +45,7 @@ mod partitions;
 mod peers;
 mod pipelines;
 mod policy;
+mod proxy;
 mod prune;
 mod queue;
 mod queue_example;

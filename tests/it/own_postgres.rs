@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    io::Write as _,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -66,6 +67,14 @@ impl OwnPostgres {
     /// Stops it as a crash would: connections break, and it recovers from its log at the next start.
     pub(crate) fn crash(&self) {
         self.must(self.pg_ctl("stop").arg("--mode=immediate"));
+    }
+
+    /// Lets it answer questions and refuse writes, as a primary that was demoted; or not any more.
+    pub(crate) fn set_read_only(&self, on: bool) {
+        let path = self.folder.path().join("data/postgresql.conf");
+        let mut settings = fs::OpenOptions::new().append(true).open(path).unwrap();
+        writeln!(settings, "default_transaction_read_only = {on}").unwrap();
+        self.must(&mut self.pg_ctl("reload"));
     }
 
     /// Starts it again.

@@ -3,6 +3,7 @@
 WITH ended AS MATERIALIZED (
     SELECT id, lease_epoch, lease_owner, lease_until, claimed_at FROM redrive.runs
     WHERE lease_owner IS NOT NULL AND lease_until <= :now
+        AND (:owner::text IS NULL OR lease_owner = :owner)
 )
 SELECT id, lease_epoch, lease_owner, lease_until, claimed_at FROM ended
 WHERE id > :after ORDER BY id LIMIT :limit::bigint

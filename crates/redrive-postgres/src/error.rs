@@ -44,9 +44,7 @@ fn from_server(doing: &str, code: &SqlState, source: tokio_postgres::Error) -> E
             "the user lacks a permission; grant it, or use the user that owns the schema redrive",
             source,
         ),
-        SqlState::READ_ONLY_SQL_TRANSACTION => {
-            refused("the server is read-only; connect to the primary server, not a standby", source)
-        }
+        SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly { doing, source },
         SqlState::DISK_FULL => Error::Full { doing, source },
         SqlState::UNDEFINED_TABLE
         | SqlState::UNDEFINED_COLUMN

@@ -59,6 +59,7 @@ impl Leases for PostgresStore {
         &self,
         kind: Leased,
         now: Timestamp,
+        owner: Option<&WorkerId>,
         after: i64,
         limit: u32,
     ) -> Result<Vec<ExpiredLease>> {
@@ -72,6 +73,7 @@ impl Leases for PostgresStore {
                 Leased::Feed => queries::EXPIRED_FEED_LEASES,
             },
             now => &Micros(now),
+            owner => &owner.map(|owner| &owner.0),
             after => &after,
             limit => &i64::from(limit),
         );

@@ -50,6 +50,7 @@ impl Leases for SqliteStore {
         &self,
         kind: Leased,
         now: Timestamp,
+        owner: Option<&WorkerId>,
         after: i64,
         limit: u32,
     ) -> Result<Vec<ExpiredLease>> {
@@ -60,8 +61,9 @@ impl Leases for SqliteStore {
             Leased::Sample => queries::EXPIRED_SAMPLE_LEASES,
             Leased::Feed => queries::EXPIRED_FEED_LEASES,
         };
+        let owner = owner.map(|owner| owner.0.clone());
         self.read(move |connection| {
-            let params = params![micros(now), after, limit];
+            let params = params![micros(now), after, limit, owner];
             read_rows(connection, "looking for ended leases", sql, params, |row| {
                 Ok(ExpiredLease {
                     lease: LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) },

@@ -24,6 +24,17 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// The database answers and takes no writes: a standby, or a primary that was demoted. Nothing was written; a retry
+    /// succeeds once it is the primary again, or is reached under the same address.
+    #[error(
+        "{doing}: the database is read-only; connect to the primary server, or wait until this one is the primary again"
+    )]
+    ReadOnly {
+        doing: String,
+        #[source]
+        source: BoxError,
+    },
+
     /// The database denied access: a wrong password, missing permission or a read-only file.
     #[error("{doing}: {problem}")]
     Refused {
@@ -82,7 +93,7 @@ impl Error {
     /// Whether the same call may succeed later without a change to the call, the schema or the
     /// data.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Full { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Full { .. } | Self::ReadOnly { .. })
     }
 
     pub fn bad_value(doing: &str, column: &'static str, value: impl Into<String>) -> Self {

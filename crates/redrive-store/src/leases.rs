@@ -164,12 +164,14 @@ pub trait Leases: Send + Sync {
         until: Timestamp,
     ) -> Result<Vec<Written>>;
 
-    /// A page of leases that ended at or before `now` on the store's clock, with ids above `after`,
-    /// by id. Paging by id means that rows which cannot be finished never hide the others.
+    /// A page of leases that end at or before `now` on the store's clock, of one owner or of all,
+    /// with ids above `after`, by id. Paging by id means that rows which cannot be finished never
+    /// hide the others.
     async fn expired_leases(
         &self,
         kind: Leased,
         now: Timestamp,
+        owner: Option<&WorkerId>,
         after: i64,
         limit: u32,
     ) -> Result<Vec<ExpiredLease>>;

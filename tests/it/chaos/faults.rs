@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use redrive::{Clock, SystemClock, jiff::Timestamp};
 
-use super::{
-    cast::Cast, chance::Chance, handlers::LEASE, proxy::Way, requests::Requests, site::ServerSetup,
-};
+use super::{cast::Cast, chance::Chance, handlers::LEASE, requests::Requests, site::ServerSetup};
+use crate::proxy::Way;
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,11 +18,13 @@ pub(super) enum Fault {
     DatabaseCrashed,
     ConnectionsCut,
     ConnectionsHung,
+    AnswersLost,
+    ReadOnly,
     ClockJumped,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Killed,
         Self::Stopped,
         Self::Frozen,
@@ -32,6 +33,8 @@ impl Fault {
         Self::DatabaseCrashed,
         Self::ConnectionsCut,
         Self::ConnectionsHung,
+        Self::AnswersLost,
+        Self::ReadOnly,
         Self::ClockJumped,
     ];
 
@@ -45,6 +48,8 @@ impl Fault {
             Self::DatabaseCrashed => "database stopped (-m immediate)",
             Self::ConnectionsCut => "connections cut",
             Self::ConnectionsHung => "connections hung",
+            Self::AnswersLost => "answers of the server lost",
+            Self::ReadOnly => "server read-only",
             Self::ClockJumped => "clock jumped",
         }
     }
@@ -56,6 +61,7 @@ impl Fault {
             Self::Stopped | Self::FrozenBeyondLease => 2,
             Self::Frozen | Self::DiskFull => 1,
             Self::DatabaseCrashed | Self::ConnectionsCut | Self::ConnectionsHung => 2,
+            Self::AnswersLost | Self::ReadOnly => 2,
             Self::ClockJumped => 0,
         }
     }
@@ -68,9 +74,11 @@ impl Fault {
             Self::DiskFull => {
                 site.disk.as_ref().err().map(|why| format!("no small disk can be mounted: {why}"))
             }
-            Self::DatabaseCrashed | Self::ConnectionsCut | Self::ConnectionsHung => {
-                site.database.is_none().then_some(needs_server)
-            }
+            Self::DatabaseCrashed
+            | Self::ConnectionsCut
+            | Self::ConnectionsHung
+            | Self::AnswersLost
+            | Self::ReadOnly => site.database.is_none().then_some(needs_server),
             Self::ClockJumped => {
                 let why = "this machine's clock is everybody's; the simulator jumps clocks";
                 Some(why.to_owned())
@@ -121,9 +129,9 @@ impl Faults {
         let fault = *chance.pick(&possible);
         let lasts = match fault {
             Fault::Killed | Fault::Stopped => Duration::ZERO,
-            Fault::Frozen | Fault::ConnectionsCut => chance.millis(50..900),
+            Fault::Frozen | Fault::ConnectionsCut | Fault::AnswersLost => chance.millis(50..900),
             Fault::FrozenBeyondLease => LEASE + chance.millis(300..2500),
-            Fault::DiskFull | Fault::DatabaseCrashed => chance.millis(200..3500),
+            Fault::DiskFull | Fault::DatabaseCrashed | Fault::ReadOnly => chance.millis(200..3500),
             Fault::ConnectionsHung => chance.millis(300..4500),
             Fault::ClockJumped => return Duration::ZERO,
         };
@@ -140,6 +148,8 @@ impl Faults {
             (Fault::DatabaseCrashed, _, Some(database)) => database.server.crash(),
             (Fault::ConnectionsCut, _, Some(database)) => database.proxy.set(Way::Cut),
             (Fault::ConnectionsHung, _, Some(database)) => database.proxy.set(Way::Silent),
+            (Fault::AnswersLost, _, Some(database)) => database.proxy.set(Way::Deaf),
+            (Fault::ReadOnly, _, Some(database)) => database.server.set_read_only(true),
             _ => {}
         }
         let alone = self.lasting.is_empty();
@@ -158,7 +168,14 @@ impl Faults {
     /// for those who connected and said nothing.
     fn lasts(&self, fault: Fault) -> bool {
         let of_server = |it| {
-            matches!(it, Fault::DatabaseCrashed | Fault::ConnectionsCut | Fault::ConnectionsHung)
+            matches!(
+                it,
+                Fault::DatabaseCrashed
+                    | Fault::ConnectionsCut
+                    | Fault::ConnectionsHung
+                    | Fault::AnswersLost
+                    | Fault::ReadOnly
+            )
         };
         let of_one = |it| matches!(it, Fault::Frozen | Fault::FrozenBeyondLease);
         let mut others = self.lasting.iter().map(|it| self.incidents[it.incident].fault);
@@ -193,6 +210,12 @@ impl Faults {
                     }
                     database.proxy.set(Way::Open);
                 }
+                (Fault::AnswersLost, _, Some(database)) => {
+                    database.proxy.set(Way::Cut);
+                    std::thread::sleep(Duration::from_millis(20));
+                    database.proxy.set(Way::Open);
+                }
+                (Fault::ReadOnly, _, Some(database)) => database.server.set_read_only(false),
                 _ => {
                     let name = incident.on.as_deref().unwrap_or_default();
                     let process = match cast.staying(name) {

@@ -9,6 +9,7 @@ use redrive::{
 use super::{
     case::Case,
     evidence::{Attempt, Ended, Evidence, Execution, Noted, Told},
+    faults::{Fault, Incident},
     item_rules::ITEM_RULES,
     requests::Asked,
     rules::RULES,
@@ -89,7 +90,15 @@ fn sound() -> Evidence {
 /// The rules that something speaks against.
 fn broken(evidence: &Evidence) -> Vec<&'static str> {
     let asked = asked();
-    let case = Case::new(evidence, &asked, &[]);
+    let killed = Incident {
+        fault: Fault::Killed,
+        from: at(1),
+        until: at(1),
+        on: None,
+        worker: Some("w".to_owned()),
+    };
+    let incidents = [killed];
+    let case = Case::new(evidence, &asked, &incidents);
     let rules = RULES.iter().chain(&ITEM_RULES);
     rules.filter(|(_, against)| !against(&case).is_empty()).map(|(rule, _)| *rule).collect()
 }
@@ -98,7 +107,7 @@ fn broken(evidence: &Evidence) -> Vec<&'static str> {
 type Plant = fn(&mut Evidence);
 
 /// What is planted, and the rule that it breaks.
-const PLANTED: [(&str, Plant); 13] = [
+const PLANTED: [(&str, Plant); 14] = [
     ("what was asked for is there, once, and nothing else", |it| it.runs.clear()),
     ("everything comes to the end that it should", |it| it.runs[0].1 = ended("run:1", "error")),
     ("what the store calls done was done", |it| drop(it.notes.remove(3))),
@@ -112,6 +121,10 @@ const PLANTED: [(&str, Plant); 13] = [
     }),
     ("nobody works on what another holds", |it| it.notes.swap(1, 2)),
     ("each loss is told", |it| it.attempts[0].cause = Some(Cause::LostWorker)),
+    ("nobody is lost to whom nothing happened", |it| {
+        it.attempts[0].cause = Some(Cause::LostWorker);
+        it.attempts[0].worker = "other".to_owned();
+    }),
     ("an item is acknowledged by the store only if it was by the server", |it| {
         it.receipts[0].acknowledged = false;
     }),

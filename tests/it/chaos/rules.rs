@@ -14,7 +14,7 @@ use super::{
 pub(super) type Rule = (&'static str, fn(&Case<'_>) -> Vec<String>);
 
 /// All of them.
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 10] = [
     ("what was asked for is there, once, and nothing else", there),
     ("everything comes to the end that it should", ended_as_meant),
     ("what the store calls done was done", done),
@@ -24,6 +24,7 @@ pub(super) const RULES: [Rule; 9] = [
     ("a unit ends once", ends_once),
     ("nobody works on what another holds", alone),
     ("each loss is told", losses_told),
+    ("nobody is lost to whom nothing happened", lost_in_trouble),
 ];
 
 fn there(case: &Case<'_>) -> Vec<String> {
@@ -172,4 +173,15 @@ fn losses_told(case: &Case<'_>) -> Vec<String> {
     let told = |unit: &str| case.told(unit, &format!("{}.lease_lost", kind(unit)));
     let untold = lost.into_iter().filter(|(unit, times)| told(unit) != *times);
     untold.map(|(unit, times)| format!("{unit} was lost {times} times")).collect()
+}
+
+/// Outages befall everybody, and nobody can tell then who is lost. So whoever is taken for lost was killed, stopped or
+/// frozen.
+fn lost_in_trouble(case: &Case<'_>) -> Vec<String> {
+    let rows = case.evidence.attempts.iter().filter(|row| row.is_lost());
+    let troubled = |worker: &String| {
+        case.incidents.iter().any(|incident| incident.worker.as_ref() == Some(worker))
+    };
+    let untroubled = rows.filter(|row| !troubled(&row.worker));
+    untroubled.map(|row| format!("{row:?}")).collect()
 }

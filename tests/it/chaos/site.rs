@@ -12,11 +12,11 @@ use redrive::{Clock, SystemClock, jiff::Timestamp};
 use super::{
     disk::SmallDisk,
     handlers::{CONFIG, CORN, CORN_TIMES, EXTRACT, FLOW, STAY, WORK},
-    proxy::Proxy,
 };
 use crate::{
     folder::{Ended, Folder},
     own_postgres::OwnPostgres,
+    proxy::Proxy,
     upload_server::{Received, Reply, Server},
 };
 

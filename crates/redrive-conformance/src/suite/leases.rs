@@ -27,7 +27,7 @@ pub async fn a_renewed_lease_ends_later(f: &Fixture) {
     let renewed = f.store.renew_leases(Leased::Run, &[lease(&claimed)], at(500)).await;
     assert_eq!(renewed.expect("answered"), [Written::Applied]);
     assert_eq!(f.run(id).await.lease_until, Some(at(500)));
-    let ended = f.store.expired_leases(Leased::Run, at(499), 0, 10).await.expect("read");
+    let ended = f.store.expired_leases(Leased::Run, at(499), None, 0, 10).await.expect("read");
     assert_eq!(ended, []);
 }
 
@@ -37,7 +37,7 @@ pub async fn an_ended_lease_says_when_its_unit_was_claimed(f: &Fixture) {
     let claimed = f.claim_one(at(7)).await;
     let renewed = f.store.renew_leases(Leased::Run, &[lease(&claimed)], at(500)).await;
     assert_eq!(renewed.expect("answered"), [Written::Applied]);
-    let ended = f.store.expired_leases(Leased::Run, at(500), 0, 10).await.expect("read");
+    let ended = f.store.expired_leases(Leased::Run, at(500), None, 0, 10).await.expect("read");
     assert_eq!(ended[0].claimed_at, Some(at(7)), "and not when it was last renewed");
 }
 
@@ -75,7 +75,7 @@ pub async fn ended_leases_are_found_page_by_page(f: &Fixture) {
         .expect("answered");
     let (mut after, mut found) = (0, Vec::new());
     loop {
-        let page = f.store.expired_leases(Leased::Run, at(70), after, 2).await.expect("read");
+        let page = f.store.expired_leases(Leased::Run, at(70), None, after, 2).await.expect("read");
         let Some(last) = page.last() else { break };
         after = last.lease.id;
         found.extend(page);

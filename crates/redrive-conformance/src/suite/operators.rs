@@ -206,7 +206,7 @@ pub async fn a_cancelled_running_run_refuses_its_worker(f: &Fixture) {
     let back = LeaseRelease { lease, owner: WorkerId("w1".to_owned()), why: "shutdown".to_owned() };
     let back = f.store.release_leases(Leased::Run, &[back], at(3)).await.expect("answered");
     assert_eq!(back, [Written::Stale]);
-    let ended = f.store.expired_leases(Leased::Run, at(9_999), 0, 10).await.expect("read");
+    let ended = f.store.expired_leases(Leased::Run, at(9_999), None, 0, 10).await.expect("read");
     assert_eq!(ended, [], "and nobody takes it for lost");
     assert_eq!(f.run(id).await, cancelled);
     assert_eq!(f.ledger_rows(id).await, 0);

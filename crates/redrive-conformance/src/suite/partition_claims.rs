@@ -185,9 +185,11 @@ pub async fn a_renewed_lease_of_a_partition_ends_later_and_a_lost_one_does_not(f
     let leases = [later(held[0].lease), held[1].lease, held[0].lease];
     let renewed = f.store.renew_leases(Leased::Partition, &leases, at(500)).await;
     assert_eq!(renewed.expect("answered"), [Written::Stale, Written::Stale, Written::Applied]);
-    let ended = f.store.expired_leases(Leased::Partition, at(499), 0, 10).await.expect("read");
+    let ended =
+        f.store.expired_leases(Leased::Partition, at(499), None, 0, 10).await.expect("read");
     assert_eq!(ended, []);
-    let ended = f.store.expired_leases(Leased::Partition, at(500), 0, 10).await.expect("read");
+    let ended =
+        f.store.expired_leases(Leased::Partition, at(500), None, 0, 10).await.expect("read");
     assert_eq!((ended.len(), ended[0].lease, ended[0].until), (1, held[0].lease, at(500)));
     assert_eq!(ended[0].owner, WorkerId("w1".to_owned()));
     for (now, next) in [(499, Some(at(500))), (500, None)] {
@@ -204,7 +206,8 @@ pub async fn what_a_lost_worker_held_is_found_page_by_page_and_read_back(f: &Fix
     f.judge(&held[2], at(11), accepted(1)).await;
     let (mut after, mut found) = (0, Vec::new());
     loop {
-        let page = f.store.expired_leases(Leased::Partition, at(70), after, 2).await.expect("read");
+        let page =
+            f.store.expired_leases(Leased::Partition, at(70), None, after, 2).await.expect("read");
         let Some(last) = page.last() else { break };
         after = last.lease.id;
         found.extend(page.into_iter().map(|expired| expired.lease));

@@ -84,7 +84,7 @@ impl Walker<'_> {
             ModelStep::FindExpired(who) => {
                 let far = self.now + SignedDuration::from_hours(1);
                 let before = self.id.0 - 1;
-                let found = store.expired_leases(Leased::Run, far, before, 1).await;
+                let found = store.expired_leases(Leased::Run, far, None, before, 1).await;
                 let lease = found.expect("answered").pop().expect("the model finds it").lease;
                 let run = self.f.run(self.id).await;
                 assert_eq!(lease, LeaseRef { id: self.id.0, epoch: run.lease_epoch });

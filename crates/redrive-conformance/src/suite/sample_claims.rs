@@ -159,7 +159,7 @@ pub async fn leases_of_samples_are_renewed_and_lost(f: &Fixture) {
     f.run_of(4).await;
     let next = async |now| f.store.next_lease_end(Leased::Sample, at(now)).await.expect("read");
     let ended = async |now, after, limit| {
-        let page = f.store.expired_leases(Leased::Sample, at(now), after, limit).await;
+        let page = f.store.expired_leases(Leased::Sample, at(now), None, after, limit).await;
         page.expect("read").into_iter().map(|expired| expired.lease).collect::<Vec<_>>()
     };
     assert_eq!((next(0).await, ended(900, 0, 9).await), (None, Vec::new()));
@@ -178,7 +178,7 @@ pub async fn leases_of_samples_are_renewed_and_lost(f: &Fixture) {
     let (first, third) = (sample_lease(&held[0]), sample_lease(&held[2]));
     assert_eq!(ended(62, 0, 1).await, [first]);
     assert_eq!(ended(62, first.id, 9).await, [third]);
-    let page = f.store.expired_leases(Leased::Sample, at(62), 0, 1).await.expect("read");
+    let page = f.store.expired_leases(Leased::Sample, at(62), None, 0, 1).await.expect("read");
     assert_eq!((page[0].owner.0.as_str(), page[0].until), ("w1", at(62)));
 }
 
@@ -216,7 +216,7 @@ pub async fn the_lease_on_a_source_is_renewed_lost_and_released(f: &Fixture) {
     let next = f.store.next_lease_end(Leased::Feed, at(0)).await.expect("read");
     assert_eq!(next, Some(at(500)));
     let page = async |now, after| {
-        f.store.expired_leases(Leased::Feed, at(now), after, 9).await.expect("read")
+        f.store.expired_leases(Leased::Feed, at(now), None, after, 9).await.expect("read")
     };
     assert_eq!(page(499, 0).await, []);
     assert_eq!(page(500, 0).await[0].lease, feed);

@@ -110,7 +110,7 @@ pub async fn the_lease_of_a_kept_sample_is_like_any_other(f: &Fixture) {
     let leases = [sample_lease(&first), sample_lease(&second)];
     let renewed = f.store.renew_leases(Leased::Sample, &leases, at(80)).await.expect("answered");
     assert_eq!(renewed, [Written::Stale, Written::Applied]);
-    let expired = f.store.expired_leases(Leased::Sample, at(80), 0, 9).await.expect("read");
+    let expired = f.store.expired_leases(Leased::Sample, at(80), None, 0, 9).await.expect("read");
     assert_eq!(expired.len(), 1);
     assert_eq!((expired[0].lease, expired[0].until), (leases[1], at(80)));
     assert!(

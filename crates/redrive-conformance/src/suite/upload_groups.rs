@@ -90,11 +90,12 @@ pub async fn claims_of_one_group_at_once_are_granted_to_one(f: &Fixture) {
 pub async fn ended_leases_of_groups_are_found(f: &Fixture) {
     let ended = Fixture::held(f.claimed(&claim("g", "w1", at(0), at(30))).await);
     let live = Fixture::held(f.claimed(&claim("h", "w2", at(0), at(60))).await);
-    let found = f.store.expired_leases(Leased::Group, at(30), 0, 10).await.expect("read");
+    let found = f.store.expired_leases(Leased::Group, at(30), None, 0, 10).await.expect("read");
     let owner = WorkerId("w1".to_owned());
     assert_eq!(found, [ExpiredLease { lease: ended, owner, until: at(30), claimed_at: None }]);
     let next = f.store.next_lease_end(Leased::Group, at(30)).await.expect("read");
     assert_eq!(next, Some(at(60)));
-    let after = f.store.expired_leases(Leased::Group, at(99), ended.id, 10).await.expect("read");
+    let after =
+        f.store.expired_leases(Leased::Group, at(99), None, ended.id, 10).await.expect("read");
     assert_eq!(after.iter().map(|lease| lease.lease).collect::<Vec<_>>(), [live]);
 }

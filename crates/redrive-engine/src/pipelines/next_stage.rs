@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, SampleId};
 use redrive_store::{
-    ClaimedSample, Result, SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Store,
-    WorkerId,
+    ClaimedSample, LeaseRef, Result, SampleCompletion, SampleFinish, SampleRecord, SampleWritten,
+    Store, WorkerId,
 };
 
 use crate::worker::{handoff::Handoff, lease_clock::later};
@@ -22,8 +22,8 @@ pub(super) struct NextStage {
 
 impl NextStage {
     /// The lease end of a sample that is kept for the next stage; `None` if that stage has no free slot.
-    pub(super) fn keep_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.handoff.reserve().then(|| later(now, self.lease))
+    pub(super) fn keep_until(&self, held: LeaseRef, now: Timestamp) -> Option<Timestamp> {
+        self.handoff.reserve(next_lease(held)).then(|| later(now, self.lease))
     }
 
     /// Writes results, and hands off the samples that were kept.
@@ -80,16 +80,21 @@ impl NextStage {
                 let asked_at = monotonic().checked_sub(self.lease.saturating_sub(left));
                 self.handoff.send(sample, asked_at.unwrap_or_else(monotonic));
             }
-            _ => self.handoff.cancel(),
+            _ => self.forget(end),
         }
     }
 
     /// Frees the slot that was reserved for a result which cannot be written.
     pub(super) fn forget(&self, end: &SampleFinish) {
         if end.keep_until.is_some() {
-            self.handoff.cancel();
+            self.handoff.cancel(next_lease(LeaseRef { id: end.id.0, epoch: end.epoch }));
         }
     }
+}
+
+/// The lease under which a sample is kept for the next stage.
+fn next_lease(held: LeaseRef) -> LeaseRef {
+    LeaseRef { epoch: next(held.epoch), ..held }
 }
 
 fn next(epoch: Epoch) -> Epoch {

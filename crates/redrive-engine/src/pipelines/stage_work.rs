@@ -113,10 +113,10 @@ impl StageWork {
     }
 
     /// The lease end of a sample that advances and stays with this worker; `None` if the next stage has no free slot.
-    fn keep_until(&self, completion: &SampleCompletion) -> Option<Timestamp> {
+    fn keep_until(&self, held: LeaseRef, completion: &SampleCompletion) -> Option<Timestamp> {
         match (&self.next, completion) {
             (Some(next), SampleCompletion::Answered(_)) => {
-                next.keep_until(self.context.store.now())
+                next.keep_until(held, self.context.store.now())
             }
             _ => None,
         }
@@ -237,7 +237,7 @@ impl Work for StageWork {
             started_at,
             ended_at,
             worker: self.context.worker.clone(),
-            keep_until: self.keep_until(&completion),
+            keep_until: self.keep_until(self.lease(sample), &completion),
             completion,
         })
     }

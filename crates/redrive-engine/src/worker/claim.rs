@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use redrive_store::{Backlog, Result};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::worker::{
+    held_leases::HeldLeases,
     lease_clock::{ClockReading, later, usable_lease},
     work::Work,
     worker_loop::Until,
@@ -29,8 +31,18 @@ pub(crate) struct PendingClaim<W: Work> {
 }
 
 impl<W: Work> PendingClaim<W> {
-    pub(crate) fn start(work: Arc<W>, units: usize, limit: u32, until: Until) -> Self {
-        Self { requested_units: units, task: tokio::spawn(claim(work, units, limit, until)) }
+    pub(crate) fn start(
+        work: Arc<W>,
+        held: Arc<HeldLeases>,
+        requested_units: usize,
+        limit: u32,
+        until: Until,
+    ) -> Self {
+        let requested = ClockReading::now(work.leases().lease_now());
+        let lease_until = later(requested.shared, work.limits().lease);
+        held.claim_sent(lease_until);
+        let claim = claim(work, requested_units, limit, (requested.local, lease_until), until);
+        Self { requested_units, task: tokio::spawn(claim) }
     }
 }
 
@@ -42,11 +54,10 @@ async fn claim<W: Work>(
     work: Arc<W>,
     requested_units: usize,
     limit: u32,
+    (requested_at, lease_until): (Instant, Timestamp),
     until: Until,
 ) -> Result<ClaimAnswer<W>> {
-    let requested = ClockReading::now(work.leases().lease_now());
-    let requested_at = requested.local;
-    let units = work.claim(limit, later(requested.shared, work.limits().lease)).await?;
+    let units = work.claim(limit, lease_until).await?;
     redrive_store::failpoint!("engine.claim.answered");
     let late = is_late(&*work, requested_at);
     let backlog = match until {

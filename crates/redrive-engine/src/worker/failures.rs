@@ -30,7 +30,9 @@ fn panicked(message: &str) -> Failure {
     Failure::named(named::PANIC, Cause::Handler, &format!("the handler panicked: {message}"))
 }
 
-/// The failure of an attempt whose worker was lost.
+/// The failure of an attempt whose worker was lost. Only that worker knows whether the attempt had begun.
 pub(crate) fn lost_worker(owner: &WorkerId) -> Failure {
-    Failure::lost_worker(&format!("worker {owner} did not renew its lease"))
+    Failure::lost_worker(&format!(
+        "worker {owner} did not renew its lease; the attempt may have begun"
+    ))
 }

@@ -96,7 +96,7 @@ impl<W: Work> Finisher<W> {
                 error = refusal as &dyn std::error::Error,
                 "the store refused a result; its unit is retried when its lease ends"
             );
-            self.held.remove([lease]);
+            self.held.refuse(lease);
             return;
         }
         for finish in batch {

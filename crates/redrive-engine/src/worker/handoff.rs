@@ -5,8 +5,12 @@
 //! loop announces how many units it can start soon, and a slot is reserved before the finish is written: a process keeps no
 //! more than it can use, and the rest is open to all workers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
+use redrive_store::LeaseRef;
 use tokio::{sync::Notify, time::Instant};
 
 /// A channel of units with reserved slots.
@@ -18,48 +22,41 @@ pub struct Handoff<U> {
 struct HandoffState<U> {
     /// How many units the receiving loop accepts, including those on their way.
     capacity: usize,
-    /// Slots that are reserved and whose units have not arrived.
-    reserved: usize,
+    /// The leases of units that are on their way, or arrived and were not taken.
+    incoming: HashSet<LeaseRef>,
     /// Units that arrived, with the time at which their lease was requested.
     units: Vec<(U, Instant)>,
-}
-
-impl<U> HandoffState<U> {
-    fn incoming(&self) -> usize {
-        self.reserved + self.units.len()
-    }
 }
 
 impl<U> Default for Handoff<U> {
     /// Without capacity, until the receiving loop announces some.
     fn default() -> Self {
-        let state = HandoffState { capacity: 0, reserved: 0, units: Vec::new() };
+        let state = HandoffState { capacity: 0, incoming: HashSet::new(), units: Vec::new() };
         Self { state: Mutex::new(state), arrived: Notify::new() }
     }
 }
 
 impl<U> Handoff<U> {
-    /// Reserves a slot if one is free. The caller then sends a unit or cancels.
-    pub fn reserve(&self) -> bool {
+    /// Reserves a slot, if one is free, for a unit that will be held under a lease. The caller then sends it or cancels.
+    pub fn reserve(&self, lease: LeaseRef) -> bool {
         let mut state = self.state();
-        let free = state.incoming() < state.capacity;
-        state.reserved += usize::from(free);
+        let free = state.incoming.len() < state.capacity;
+        if free {
+            state.incoming.insert(lease);
+        }
         free
     }
 
     /// Frees a reserved slot whose unit will not arrive.
-    pub fn cancel(&self) {
-        let mut state = self.state();
-        state.reserved = state.reserved.saturating_sub(1);
+    pub fn cancel(&self, lease: LeaseRef) {
+        self.state().incoming.remove(&lease);
         // The receiving loop may be waiting for the last one.
         self.arrived.notify_one();
     }
 
-    /// Sends a unit into a reserved slot, with the time at which its lease was requested.
+    /// Sends a unit into its reserved slot, with the time at which its lease was requested.
     pub fn send(&self, unit: U, requested: Instant) {
-        let mut state = self.state();
-        state.reserved = state.reserved.saturating_sub(1);
-        state.units.push((unit, requested));
+        self.state().units.push((unit, requested));
         self.arrived.notify_one();
     }
 
@@ -70,15 +67,24 @@ impl<U> Handoff<U> {
 
     /// How many units are on their way, or arrived and were not taken.
     pub(crate) fn incoming(&self) -> usize {
-        self.state().incoming()
+        self.state().incoming.len()
     }
 
-    /// Takes the units that arrived. Their slots are not free: until the next [`set_capacity`](Self::set_capacity) nobody
+    /// Whether the unit of a lease is on its way, or arrived and was not taken.
+    pub(crate) fn expects(&self, lease: LeaseRef) -> bool {
+        self.state().incoming.contains(&lease)
+    }
+
+    /// Takes the units that arrived, and lets the receiving loop hold their leases meanwhile: at every moment the lease is
+    /// expected here or held there. The slots are not free: until the next [`set_capacity`](Self::set_capacity) nobody
     /// reserves them again.
-    pub(crate) fn take(&self) -> Vec<(U, Instant)> {
+    pub(crate) fn take(&self, hold: impl Fn(&U, Instant) -> LeaseRef) -> Vec<(U, Instant)> {
         let mut state = self.state();
         let units = std::mem::take(&mut state.units);
         state.capacity = state.capacity.saturating_sub(units.len());
+        for (unit, requested) in &units {
+            state.incoming.remove(&hold(unit, *requested));
+        }
         units
     }
 
@@ -98,20 +104,25 @@ pub(crate) async fn arrived<U>(handoff: Option<&Handoff<U>>) {
 
 #[cfg(test)]
 mod tests {
+    use redrive_core::Epoch;
     use redrive_retry::monotonic;
+    use redrive_store::LeaseRef;
 
     use super::Handoff;
 
     // PIP-1
     #[test]
     fn the_slot_of_a_taken_unit_is_not_reserved_again_before_the_loop_says_so() {
+        let [a, b, c] = [1, 2, 3].map(|id| LeaseRef { id, epoch: Epoch(1) });
         let handoff = Handoff::default();
         handoff.set_capacity(2);
-        assert!(handoff.reserve() && handoff.reserve() && !handoff.reserve());
+        assert!(handoff.reserve(a) && handoff.reserve(b) && !handoff.reserve(c));
         handoff.send("a", monotonic());
-        assert_eq!(handoff.take().len(), 1);
-        assert!(!handoff.reserve(), "one is on its way, and one was taken");
-        handoff.cancel();
-        assert!(handoff.reserve());
+        assert!(handoff.expects(a));
+        assert_eq!(handoff.take(|_, _| a).len(), 1);
+        assert!(!handoff.expects(a));
+        assert!(!handoff.reserve(c), "one is on its way, and one was taken");
+        handoff.cancel(b);
+        assert!(handoff.reserve(c));
     }
 }

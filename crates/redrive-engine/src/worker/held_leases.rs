@@ -1,13 +1,14 @@
 //! The leases that a worker loop holds, with the state of each attempt.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use jiff::Timestamp;
 use redrive_core::Epoch;
-use redrive_retry::{Stop, Stopper};
+use redrive_retry::{Stop, Stopper, monotonic};
 use redrive_store::LeaseRef;
 use tokio::{sync::Notify, time::Instant};
 
@@ -37,7 +38,20 @@ pub(crate) enum LeaseHealth {
 #[derive(Default)]
 pub(crate) struct HeldLeases {
     leases: Mutex<BTreeMap<(i64, Epoch), HeldLease>>,
+    /// The leases of attempts that ended with a result which the store refused.
+    refused: Mutex<BTreeSet<(i64, Epoch)>>,
+    claims: Mutex<Claims>,
     changed: Notify,
+    doubted: Notify,
+}
+
+/// What is not known yet about the claims of a loop.
+#[derive(Default)]
+struct Claims {
+    /// The lease end that the pending claim requested.
+    pending: Option<Timestamp>,
+    /// When a claim failed last. The store may have made it, then or later, without a chance to say so.
+    failed: Option<Instant>,
 }
 
 impl HeldLeases {
@@ -46,6 +60,45 @@ impl HeldLeases {
         for lease in leases {
             let health = LeaseHealth::Held;
             held.insert(key(lease), HeldLease { requested, stopper: None, ended: false, health });
+        }
+    }
+
+    /// A claim is on its way; whatever it claims is leased until a time.
+    pub(crate) fn claim_sent(&self, until: Timestamp) {
+        lock(&self.claims).pending = Some(until);
+    }
+
+    /// The claim was answered, and its units were added.
+    pub(crate) fn claim_answered(&self) {
+        lock(&self.claims).pending = None;
+    }
+
+    /// The claim was not answered: whether it was made is not known.
+    pub(crate) fn claim_failed(&self) {
+        *lock(&self.claims) = Claims { pending: None, failed: Some(monotonic()) };
+        self.doubted.notify_one();
+    }
+
+    /// The lease end that the pending claim requested.
+    pub(crate) fn pending_claim(&self) -> Option<Timestamp> {
+        lock(&self.claims).pending
+    }
+
+    /// Whether a claim failed of which nothing was found out since.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        lock(&self.claims).failed.is_some()
+    }
+
+    /// Waits until a claim fails.
+    pub(crate) async fn doubted(&self) {
+        self.doubted.notified().await;
+    }
+
+    /// Everything that was claimed by a time is known. A claim may be made for as long as a lease after it failed.
+    pub(crate) fn doubt_resolved(&self, at: Instant, lease: Duration) {
+        let mut claims = lock(&self.claims);
+        if claims.failed.is_some_and(|failed| at.saturating_duration_since(failed) >= lease) {
+            claims.failed = None;
         }
     }
 
@@ -107,6 +160,16 @@ impl HeldLeases {
         self.lock().contains_key(&key(lease))
     }
 
+    /// Forgets a lease whose result the store refused. It was used: its unit is not released when it ends.
+    pub(crate) fn refuse(&self, lease: LeaseRef) {
+        lock(&self.refused).insert(key(lease));
+        self.remove([lease]);
+    }
+
+    pub(crate) fn was_refused(&self, lease: LeaseRef) -> bool {
+        lock(&self.refused).contains(&key(lease))
+    }
+
     pub(crate) fn remove(&self, leases: impl IntoIterator<Item = LeaseRef>) {
         let mut held = self.lock();
         for lease in leases {
@@ -147,10 +210,14 @@ impl HeldLeases {
         self.lock().len()
     }
 
-    /// A panic while the lock was held leaves the map consistent: every change is one insert, one removal or one field.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(i64, Epoch), HeldLease>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.leases)
     }
+}
+
+/// A panic while a lock was held leaves its content consistent: every change is one insert, one removal or one field.
+fn lock<T>(content: &Mutex<T>) -> MutexGuard<'_, T> {
+    content.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn key(lease: LeaseRef) -> (i64, Epoch) {

@@ -9,7 +9,8 @@
 //! - `claim`, `prefetch`, `handoff`: how units arrive, and how many are claimed ahead
 //! - `held_leases`, `renewer`, `lease_clock`: which leases a loop holds, and how they stay valid
 //! - `finisher`, `release`, `store_retry`, `write_times`: how results and releases are written
-//! - `reaper`: ends the attempts of lost workers
+//! - `reaper`: ends the attempts of lost workers; `write_probe`: whether the store takes writes
+//! - `known_leases`: releases units whose claim was not answered
 //! - `backpressure`: claims nothing while attempts cannot run
 //! - `failures`: the failures of attempts that returned no outcome
 
@@ -33,7 +34,9 @@ pub(crate) mod release;
 pub(crate) mod store_retry;
 pub(crate) mod write_times;
 
+pub(crate) mod known_leases;
 pub(crate) mod reaper;
+pub(crate) mod write_probe;
 
 pub(crate) mod backpressure;
 pub(crate) mod failures;

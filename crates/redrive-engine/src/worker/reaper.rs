@@ -34,9 +34,11 @@ use tokio::{
 use crate::worker::{
     finisher::report_finish,
     held_leases::HeldLeases,
+    known_leases::KnownLeases,
     lease_clock::{ClockReading, later, lease_margin},
     unit_leases::UnitLeases,
     work::Work,
+    write_probe::WriteProbe,
 };
 
 /// Ended leases that are read at a time.
@@ -57,31 +59,37 @@ pub(crate) struct Reapers {
 impl Reapers {
     pub(crate) async fn run(self, stop: Stop) {
         let Self { runs, partitions, samples, sources } = self;
-        let all = [runs, partitions, samples, sources].map(|kind| kind.0);
-        KindReapers(all.into_iter().flatten().collect()).run(stop).await;
+        let kinds = [runs, partitions, samples, sources].map(|kind| kind.run(stop.clone()));
+        futures_util::future::join_all(kinds).await;
     }
 }
 
 /// The reapers of one kind of unit, one for each length of lease: usually one.
 #[derive(Default)]
-pub(crate) struct KindReapers(Vec<Reaper>);
+pub(crate) struct KindReapers {
+    members: Vec<Arc<dyn Reaped>>,
+    reapers: Vec<Reaper>,
+}
 
 impl KindReapers {
     /// Adds a queue, source or stage, with the leases that its own loop holds: those are not lost.
     pub(crate) fn add<W: Work>(&mut self, work: Arc<W>, held: Arc<HeldLeases>) {
         let lease = work.limits().lease;
         let work: Arc<dyn Reaped> = Arc::new(ReapedWork { work, held, turn: Mutex::default() });
-        match self.0.iter_mut().find(|reaper| reaper.lease == lease) {
+        self.members.push(work.clone());
+        match self.reapers.iter_mut().find(|reaper| reaper.lease == lease) {
             Some(reaper) => reaper.members.push(work),
-            None => self.0.push(Reaper::new(lease, work)),
+            None => self.reapers.push(Reaper::new(lease, work)),
         }
     }
 
-    /// Looks for ended leases until stopped. Every write is guarded, so reapers may stop anywhere.
+    /// Looks for ended leases until stopped. Every write is guarded, so reapers may stop anywhere. What is left of claims
+    /// without an answer is released at the end.
     pub(crate) async fn run(self, mut stop: Stop) {
+        let known = Arc::new(KnownLeases(self.members));
         let mut reapers = JoinSet::new();
-        for reaper in self.0 {
-            reapers.spawn(reaper.reap());
+        for reaper in self.reapers {
+            reapers.spawn(reaper.reap(known.clone()));
         }
         tokio::select! {
             biased;
@@ -94,6 +102,8 @@ impl KindReapers {
                 stop.stopped().await;
             }
         }
+        reapers.shutdown().await;
+        known.release_before_stopping().await;
     }
 }
 
@@ -114,58 +124,6 @@ struct Reaper {
     recoveries: JoinSet<Result<()>>,
 }
 
-/// The last write that the store took, and how long it waited.
-#[derive(Debug, Clone, Copy)]
-struct ProbedWrite {
-    at: Instant,
-    took: Duration,
-}
-
-impl ProbedWrite {
-    /// How long until all renewals that were pending at this write are written. `None` if the write is so old that a
-    /// lease may have ended for lack of another. A write that waited for half a lease waited for a store that was as
-    /// good as unavailable.
-    fn wait(self, lease: Duration) -> Option<Duration> {
-        let wait = match self.took {
-            took if took < lease_margin(lease) => Duration::ZERO,
-            took if took < lease / 2 => lease_margin(lease),
-            _ => lease / 2,
-        };
-        let age = self.at.elapsed();
-        (age <= lease / 2).then(|| wait.saturating_sub(age))
-    }
-}
-
-/// Finds out whether the store takes writes.
-#[derive(Default)]
-struct WriteProbe(Mutex<Option<ProbedWrite>>);
-
-impl WriteProbe {
-    async fn last(&self) -> Option<ProbedWrite> {
-        *self.0.lock().await
-    }
-
-    /// Whether the store takes writes without waiting, as far as its last write tells, or as a write to a lease tells
-    /// now. That write changes nothing.
-    async fn is_prompt(
-        &self,
-        leases: &dyn UnitLeases,
-        probed: LeaseRef,
-        now: Timestamp,
-        lease: Duration,
-    ) -> Result<bool> {
-        let mut last = self.0.lock().await;
-        if let Some(wait) = last.and_then(|write| write.wait(lease)) {
-            return Ok(wait.is_zero());
-        }
-        let started = monotonic();
-        leases.renew(&[probed], now).await?;
-        let write = ProbedWrite { at: monotonic(), took: started.elapsed() };
-        *last = Some(write);
-        Ok(write.wait(lease).is_some_and(|wait| wait.is_zero()))
-    }
-}
-
 impl Reaper {
     fn new(lease: Duration, work: Arc<dyn Reaped>) -> Self {
         Self {
@@ -180,9 +138,9 @@ impl Reaper {
         }
     }
 
-    async fn reap(mut self) {
+    async fn reap(mut self, known: Arc<KnownLeases>) {
         loop {
-            let rest = match self.check().await {
+            let rest = match self.check(&known).await {
                 Ok(rest) => rest,
                 Err(error) => {
                     if !std::mem::replace(&mut self.unavailable, true) {
@@ -196,7 +154,10 @@ impl Reaper {
                 }
             };
             let asleep = monotonic();
-            tokio::time::sleep(rest).await;
+            tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                () = known.doubted() => {}
+            }
             if asleep.elapsed() >= rest.saturating_add(lease_margin(self.lease)) {
                 self.doubt = Some(monotonic());
             }
@@ -207,7 +168,7 @@ impl Reaper {
     /// ends, but not much shorter, so that leases that end one after the other are handled together.
     ///
     /// Reads the earliest end first. Usually it is in the future, and nothing else has to be read.
-    async fn check(&mut self) -> Result<Duration> {
+    async fn check(&mut self, known: &KnownLeases) -> Result<Duration> {
         let (lease, mut margin) = (self.lease, lease_margin(self.lease));
         let now = self.read_clock();
         let asked = monotonic();
@@ -215,9 +176,12 @@ impl Reaper {
         if std::mem::take(&mut self.unavailable) || asked.elapsed() >= lease / 2 {
             self.doubt = Some(monotonic());
         }
+        if known.is_in_doubt() {
+            known.release_unknown().await?;
+        }
         if next.is_some_and(|end| end <= now) {
             if self.wait().await.is_zero() {
-                self.recover(now).await?;
+                self.recover(now, known).await?;
             }
             let wait = self.wait().await;
             if !wait.is_zero() {
@@ -231,7 +195,8 @@ impl Reaper {
             margin = Duration::ZERO;
         }
         let left = time_left(end, self.leases().lease_now()).saturating_sub(margin);
-        Ok(left.clamp(lease / 60, lease / 2))
+        let longest = if known.is_in_doubt() { lease_margin(lease) } else { lease / 2 };
+        Ok(left.clamp(lease / 60, longest))
     }
 
     fn leases(&self) -> &dyn UnitLeases {
@@ -269,23 +234,27 @@ impl Reaper {
     async fn probe_before(&self, end: Timestamp, now: Timestamp, margin: Duration) -> Result<()> {
         let recent = self.probe.last().await.is_some_and(|last| last.at.elapsed() <= margin * 2);
         let leases = self.leases();
-        if !recent && let Some(ending) = leases.expired(end, i64::MIN, 1).await?.first() {
-            *self.probe.0.lock().await = None;
-            self.probe.is_prompt(leases, ending.lease, now, self.lease).await?;
+        if !recent && let Some(ending) = leases.expired(end, None, i64::MIN, 1).await?.first() {
+            self.probe.write(leases, ending.lease, now, self.lease).await?;
         }
         Ok(())
     }
 
     /// Recovers every unit whose lease has ended. Pages advance by id, so that units which nobody here serves never hide
     /// the rest. Recoveries that take longer than half a lease go on by themselves.
-    async fn recover(&mut self, now: Timestamp) -> Result<()> {
+    async fn recover(&mut self, now: Timestamp, known: &KnownLeases) -> Result<()> {
         let deadline = monotonic() + self.lease / 2;
         let mut after = i64::MIN;
         loop {
-            let expired = self.leases().expired(now, after, PAGE).await?;
+            let expired = self.leases().expired(now, None, after, PAGE).await?;
             let Some(last) = expired.last() else { return Ok(()) };
             redrive_store::failpoint!("engine.reap.looked");
             after = last.lease.id;
+            let (unknown, expired): (Vec<_>, Vec<_>) = expired
+                .into_iter()
+                .filter(|expired| !known.contains(expired.lease))
+                .partition(|expired| known.never_began(expired));
+            known.release(&unknown).await?;
             let expired: Arc<[ExpiredLease]> = expired.into();
             let mut of_page = HashSet::new();
             for member in &self.members {
@@ -323,16 +292,24 @@ impl Reaper {
 
 /// Work as its reaper sees it, of whatever type.
 #[async_trait]
-trait Reaped: Send + Sync {
+pub(crate) trait Reaped: Send + Sync {
     fn name(&self) -> &str;
 
+    fn lease(&self) -> Duration;
+
     fn leases(&self) -> &dyn UnitLeases;
+
+    /// The leases of its own loop.
+    fn held(&self) -> &HeldLeases;
+
+    /// Whether its own loop has the lease, or another loop is about to hand it over.
+    fn knows(&self, lease: LeaseRef) -> bool;
 
     /// Decides about the units of this work among those whose lease has ended, and writes the results if the store takes
     /// writes. Does nothing while it is still busy with earlier ones.
     async fn recover(
         &self,
-        expired: &[ExpiredLease],
+        lost: &[ExpiredLease],
         now: Timestamp,
         probe: &WriteProbe,
     ) -> Result<()>;
@@ -350,20 +327,32 @@ impl<W: Work> Reaped for ReapedWork<W> {
         self.work.name()
     }
 
+    fn lease(&self) -> Duration {
+        self.work.limits().lease
+    }
+
     fn leases(&self) -> &dyn UnitLeases {
         self.work.leases()
     }
 
+    fn held(&self) -> &HeldLeases {
+        &self.held
+    }
+
+    fn knows(&self, lease: LeaseRef) -> bool {
+        // In this order: a unit that is handed over is held before it is no longer expected.
+        let expected = self.work.handoff().is_some_and(|handoff| handoff.expects(lease));
+        expected || self.held.contains(lease)
+    }
+
     async fn recover(
         &self,
-        expired: &[ExpiredLease],
+        lost: &[ExpiredLease],
         now: Timestamp,
         probe: &WriteProbe,
     ) -> Result<()> {
         let Ok(_turn) = self.turn.try_lock() else { return Ok(()) };
-        let lost = expired.iter().filter(|expired| !self.held.contains(expired.lease));
-        let lost: Vec<ExpiredLease> = lost.cloned().collect();
-        match self.recover_together(&lost, now, probe).await {
+        match self.recover_together(lost, now, probe).await {
             Err(refusal) if !refusal.is_transient() => {}
             answer => return answer,
         }
@@ -397,7 +386,13 @@ impl<W: Work> ReapedWork<W> {
         if !probe.is_prompt(work.leases(), work.finish_lease(first), now, lease).await? {
             return Ok(());
         }
-        let written = work.finish(&finishes).await?;
+        let written = match work.finish(&finishes).await {
+            Err(error) if error.is_transient() => {
+                probe.failed().await;
+                return Err(error);
+            }
+            written => written?,
+        };
         redrive_store::failpoint!("engine.reap.written");
         let mut recovered = false;
         for (finish, written) in finishes.iter().zip(written) {

@@ -10,6 +10,9 @@ pub(crate) const SHUTDOWN: &str = "shutdown";
 /// The lease was about to end, because the store answered late or not at all.
 pub(crate) const LATE: &str = "late";
 
+/// The claim was not answered. This worker did not know that it held the unit, so no attempt began.
+pub(crate) const UNANSWERED: &str = "claim_unanswered";
+
 /// Writes releases until the store has answered.
 pub(crate) async fn release<W: Work>(
     work: &W,

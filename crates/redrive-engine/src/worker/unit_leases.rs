@@ -77,6 +77,9 @@ impl WorkContext {
 /// The leases of one kind of unit, and the clocks by which they are judged.
 #[async_trait]
 pub trait UnitLeases: Send + Sync {
+    /// The id under which this process holds leases.
+    fn worker(&self) -> &WorkerId;
+
     /// The wall clock.
     fn now(&self) -> Timestamp;
 
@@ -92,8 +95,14 @@ pub trait UnitLeases: Send + Sync {
     /// Releases units without an attempt.
     async fn release(&self, leases: &[LeaseRef], why: &str) -> Result<Vec<Written>>;
 
-    /// A page of leases that ended at or before a time, ordered by id, after an id.
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>>;
+    /// A page of leases that end at or before a time, of one worker or of all, ordered by id, after an id.
+    async fn expired(
+        &self,
+        by: Timestamp,
+        owner: Option<&WorkerId>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>>;
 
     /// The earliest lease end after a time on the lease clock.
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>>;
@@ -107,6 +116,10 @@ pub(crate) struct StoreLeases {
 
 #[async_trait]
 impl UnitLeases for StoreLeases {
+    fn worker(&self) -> &WorkerId {
+        &self.context.worker
+    }
+
     fn now(&self) -> Timestamp {
         self.context.clock.now()
     }
@@ -128,8 +141,14 @@ impl UnitLeases for StoreLeases {
         self.context.store.release_leases(self.kind, &releases, self.now()).await
     }
 
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.context.store.expired_leases(self.kind, by, after, limit).await
+    async fn expired(
+        &self,
+        by: Timestamp,
+        owner: Option<&WorkerId>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>> {
+        self.context.store.expired_leases(self.kind, by, owner, after, limit).await
     }
 
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {

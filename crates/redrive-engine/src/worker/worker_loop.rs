@@ -227,7 +227,8 @@ impl<W: Work> RunningLoop<W> {
         // Leaves half of the room to handoffs.
         let units = if self.work.handoff().is_some() { room.div_ceil(2) } else { room };
         let Ok(limit @ 1..) = u32::try_from(units) else { return };
-        self.pending_claim = Some(PendingClaim::start(self.work.clone(), units, limit, until));
+        let (work, held) = (self.work.clone(), self.held.clone());
+        self.pending_claim = Some(PendingClaim::start(work, held, units, limit, until));
     }
 
     /// Lets other loops hand off what this loop can start soon. Units in the store go first: a claim that found no
@@ -259,10 +260,15 @@ impl<W: Work> RunningLoop<W> {
     }
 
     fn receive_handoffs(&mut self) {
-        for (unit, requested_at) in self.work.handoff().map(Handoff::take).unwrap_or_default() {
+        let Some(handoff) = self.work.handoff() else { return };
+        let units = handoff.take(|unit, requested_at| {
+            let lease = self.work.lease(unit);
+            self.held.add([lease], requested_at);
+            lease
+        });
+        for (unit, requested_at) in units {
             redrive_store::failpoint!("engine.unit.handed_over");
             let lease = self.work.lease(&unit);
-            self.held.add([lease], requested_at);
             if is_late(&*self.work, requested_at) {
                 self.release(lease, LATE);
             } else {
@@ -293,6 +299,7 @@ impl<W: Work> RunningLoop<W> {
                     error = &error as &dyn std::error::Error,
                     "cannot claim"
                 );
+                self.held.claim_failed();
                 self.next_poll = Some(later(self.now(), self.work.limits().poll));
             }
         }
@@ -305,6 +312,7 @@ impl<W: Work> RunningLoop<W> {
     fn hold(&mut self, answer: ClaimAnswer<W>) {
         let leases = answer.units.iter().map(|unit| self.work.lease(unit));
         self.held.add(leases, answer.requested_at);
+        self.held.claim_answered();
         self.claimed.extend(answer.units);
     }
 
@@ -414,6 +422,9 @@ impl<W: Work> RunningLoop<W> {
         for (_, attempt) in std::mem::take(&mut self.attempts) {
             self.release(self.work.lease(&attempt.unit), SHUTDOWN);
         }
+        if self.pending_claim.take().is_some() {
+            self.held.claim_failed();
+        }
         // As long as the finisher of the other loop may take to send them.
         _ = tokio::time::timeout(self.work.limits().lease, self.end_handoffs()).await;
     }
@@ -437,10 +448,11 @@ impl<W: Work> RunningLoop<W> {
                 biased;
                 Some(ended) = self.running.join_next_with_id() => self.attempt_ended(ended),
                 answer = claim_answer(&mut self.pending_claim) => {
-                    if let Ok(answer) = answer {
-                        self.hold(answer);
-                        self.release_claimed(SHUTDOWN);
+                    match answer {
+                        Ok(answer) => self.hold(answer),
+                        Err(_) => self.held.claim_failed(),
                     }
+                    self.release_claimed(SHUTDOWN);
                 }
                 () = arrived(self.work.handoff()) => {
                     self.receive_handoffs();

@@ -17,6 +17,9 @@ use redrive_engine::{Completion, Outcome, Stop, UnitLeases, Work, WorkerLimits};
 use redrive_store::{Backlog, Error, ExpiredLease, LeaseRef, Result, WorkerId, Written};
 use tokio::{sync::watch, time::Instant};
 
+/// The id under which this process holds numbers.
+pub(crate) const WORKER: &str = "alive";
+
 /// What the handler does with a number at an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
@@ -58,6 +61,7 @@ pub(crate) struct TinyWork {
     act: Box<dyn Fn(i64, u32) -> Act + Send + Sync>,
     numbers: Mutex<BTreeMap<i64, Number>>,
     start: Instant,
+    worker: WorkerId,
     running: AtomicUsize,
     pub(crate) most_running: AtomicUsize,
     pub(crate) handed_back: AtomicUsize,
@@ -66,10 +70,16 @@ pub(crate) struct TinyWork {
     pub(crate) away: AtomicBool,
     /// Whether the store answers questions and lets writes wait.
     pub(crate) locked: watch::Sender<bool>,
+    /// Whether the store answers questions and refuses writes.
+    pub(crate) full: AtomicBool,
     /// Writes that fail before one succeeds again, and how.
     pub(crate) failing: Mutex<Vec<Error>>,
     /// A number whose result is refused whenever it is written.
     pub(crate) poison: Option<i64>,
+    /// Claims that are made while their answer is lost.
+    pub(crate) lost_claims: AtomicUsize,
+    /// Who holds what is held.
+    pub(crate) owner: &'static str,
     /// How long the answer to a claim is on its way.
     pub(crate) claims_take: Duration,
     /// How long the answer to what is still to do is on its way.
@@ -97,14 +107,18 @@ impl TinyWork {
             act: Box::new(act),
             numbers: Mutex::new((1..=count).map(|id| (id, fresh)).collect()),
             start: Instant::now(),
+            worker: WorkerId(WORKER.to_owned()),
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
             handed_back: AtomicUsize::new(0),
             stale: AtomicUsize::new(0),
             away: AtomicBool::new(false),
             locked: watch::Sender::new(false),
+            full: AtomicBool::new(false),
             failing: Mutex::new(Vec::new()),
             poison: None,
+            lost_claims: AtomicUsize::new(0),
+            owner: "lost",
             claims_take: Duration::ZERO,
             outlooks_take: Duration::ZERO,
             finishes_take: Duration::ZERO,
@@ -148,6 +162,9 @@ impl TinyWork {
     async fn takes_writes(&self) -> Result<()> {
         tokio::time::sleep(self.writes_take).await;
         self.locked.subscribe().wait_for(|locked| !locked).await.unwrap();
+        if self.full.load(Ordering::SeqCst) {
+            return Err(down());
+        }
         self.answers()
     }
 
@@ -168,6 +185,10 @@ pub(crate) fn down() -> Error {
 
 #[async_trait]
 impl UnitLeases for TinyWork {
+    fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH + SignedDuration::try_from(self.start.elapsed()).unwrap()
     }
@@ -209,13 +230,22 @@ impl UnitLeases for TinyWork {
         Ok(ends.min())
     }
 
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
+    async fn expired(
+        &self,
+        by: Timestamp,
+        owner: Option<&WorkerId>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>> {
         self.answers()?;
+        if owner.is_some_and(|owner| owner.0 != self.owner) {
+            return Ok(Vec::new());
+        }
         let numbers = self.numbers();
         let expired = numbers.iter().filter_map(|(id, number)| match number.status {
             Status::Held { until } if until <= by && *id > after => Some(ExpiredLease {
                 lease: LeaseRef { id: *id, epoch: Epoch(number.epoch) },
-                owner: WorkerId("lost".to_owned()),
+                owner: WorkerId(self.owner.to_owned()),
                 until,
                 claimed_at: None,
             }),
@@ -256,6 +286,11 @@ impl Work for TinyWork {
             ready.take(limit as usize).map(claim).collect()
         };
         tokio::time::sleep(self.claims_take).await;
+        let lost = self.lost_claims.load(Ordering::SeqCst) > 0;
+        if lost {
+            self.lost_claims.fetch_sub(1, Ordering::SeqCst);
+            return Err(down());
+        }
         Ok(claimed)
     }
 

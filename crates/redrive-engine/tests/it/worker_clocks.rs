@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use redrive_engine::{
     Completion, Outcome, Stop, Stopper, UnitLeases, Until, Work, WorkerLimits, run_worker,
 };
-use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
+use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, WorkerId, Written};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
@@ -55,6 +55,10 @@ impl Host {
 
 #[async_trait]
 impl UnitLeases for Host {
+    fn worker(&self) -> &WorkerId {
+        self.work.worker()
+    }
+
     fn now(&self) -> Timestamp {
         self.work.now()
     }
@@ -80,8 +84,14 @@ impl UnitLeases for Host {
         self.work.release(leases, why).await
     }
 
-    async fn expired(&self, by: Timestamp, after: i64, limit: u32) -> Result<Vec<ExpiredLease>> {
-        self.work.expired(by, after, limit).await
+    async fn expired(
+        &self,
+        by: Timestamp,
+        owner: Option<&WorkerId>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ExpiredLease>> {
+        self.work.expired(by, owner, after, limit).await
     }
 
     async fn next_lease_end(&self, after: Timestamp) -> Result<Option<Timestamp>> {

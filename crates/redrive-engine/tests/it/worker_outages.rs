@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use redrive_engine::{Stopper, Until, run_worker};
+use redrive_engine::{Stopper, Until, WorkerLimits, run_worker};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
-    tiny_work::{Act, Status, TinyWork, tiny},
+    tiny_work::{Act, Status, TinyWork, WORKER, tiny},
     worker_loop::pass,
 };
 
@@ -121,6 +121,77 @@ async fn results_are_kept_and_written_when_the_store_is_back() {
     assert_eq!(work.in_status(Status::Done), 6);
     assert!(work.numbers().values().all(|number| number.attempts == 1), "nothing was done twice");
     assert_eq!(work.stale.load(Ordering::SeqCst), 0);
+}
+
+/// The store took the claim, and its answer was lost. Who holds the numbers is written there.
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_without_an_answer_is_released_long_before_its_lease_ends() {
+    let mut work = TinyWork::new(6, WorkerLimits::default(), |_, _| Act::Succeed);
+    (work.owner, work.lost_claims) = (WORKER, AtomicUsize::new(2));
+    let lease = work.limits.lease;
+    let work = Arc::new(work);
+    let (_stopper, stop) = Stopper::new();
+    let (_wake, wakes) = watch::channel(0);
+    let drained = run_worker(work.clone(), wakes, stop, Until::Drained);
+    tokio::time::timeout(lease / 6, drained).await.expect("nobody waits for the lease to end");
+    assert_eq!(work.in_status(Status::Done), 6);
+    assert!(work.numbers().values().all(|number| number.attempts == 1), "nothing was lost");
+    assert_eq!(work.handed_back.load(Ordering::SeqCst), 12);
+}
+
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_stops_after_a_claim_without_an_answer_releases_what_it_holds() {
+    let mut work = TinyWork::new(6, WorkerLimits::default(), |_, _| Act::Succeed);
+    (work.owner, work.lost_claims) = (WORKER, AtomicUsize::new(1));
+    work.claims_take = Duration::from_secs(3);
+    let work = Arc::new(work);
+    let (stopper, stop) = Stopper::new();
+    let (_wake, wakes) = watch::channel(0);
+    let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
+    pass(Duration::from_secs(1)).await;
+    stopper.stop();
+    running.await.unwrap();
+    assert_eq!(work.in_status(Status::Ready), 6);
+    assert!(work.numbers().values().all(|number| number.attempts == 0));
+}
+
+/// A result that the store refuses belongs to an attempt that did begin.
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_unit_whose_result_was_refused_is_not_taken_for_one_that_never_began() {
+    let mut work = TinyWork::new(2, WorkerLimits::default(), |_, _| Act::Succeed);
+    (work.owner, work.poison) = (WORKER, Some(1));
+    let work = Arc::new(work);
+    let (stopper, stop) = Stopper::new();
+    let (_wake, wakes) = watch::channel(0);
+    let running = tokio::spawn(run_worker(work.clone(), wakes, stop, Until::Stopped));
+    pass(work.limits.lease * 2).await;
+    stopper.stop();
+    running.await.unwrap();
+    assert_eq!(work.handed_back.load(Ordering::SeqCst), 0, "it was not released");
+}
+
+/// Space returns just before the reaper looks: the holders have not renewed yet.
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn nobody_is_lost_just_because_the_reaper_writes_first_when_the_store_takes_writes_again() {
+    for outage in (60_000..140_000).step_by(250).map(Duration::from_millis) {
+        let mut work = TinyWork::new(4, WorkerLimits::default(), |_, _| Act::Linger(OUTAGE));
+        // Renewals keep another rhythm than the reaper.
+        work.writes_take = Duration::from_millis(1_700);
+        let work = Arc::new(work);
+        let workers = start_two(&work).await;
+        pass(work.writes_take).await;
+        work.full.store(true, Ordering::SeqCst);
+        pass(outage).await;
+        work.full.store(false, Ordering::SeqCst);
+        pass(work.limits.lease / 3).await;
+        let numbers = work.numbers().clone();
+        assert!(numbers.values().all(|number| number.attempts == 0), "after {outage:?}");
+        workers.iter().for_each(JoinHandle::abort);
+    }
 }
 
 /// A full disk, say, for ten minutes.

@@ -271,10 +271,10 @@ async fn faults_of_the_server_are_sorted_by_what_one_can_do() {
         let error = submitting_with(&raising(code)).await;
         assert!(matches!(error, Error::NotOurs { .. }), "{code}: {error:?}");
     }
-    for code in ["42501", "25006"] {
-        let error = submitting_with(&raising(code)).await;
-        assert!(matches!(error, Error::Refused { .. }), "{code}: {error:?}");
-    }
+    let error = submitting_with(&raising("42501")).await;
+    assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+    let error = submitting_with(&raising("25006")).await;
+    assert!(matches!(error, Error::ReadOnly { .. }) && error.is_transient(), "{error:?}");
     let error = submitting_with(&raising("P0001")).await;
     assert!(matches!(error, Error::Database { .. }), "{error:?}");
     let error = submitting_with("DROP TABLE redrive.runs").await;

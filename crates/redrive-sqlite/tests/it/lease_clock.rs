@@ -86,7 +86,7 @@ fn the_clock_follows_the_boot_clock_and_not_the_wall_clock() {
 
 /// Claims two runs and returns how many of their leases have ended.
 async fn ended(store: &SqliteStore) -> usize {
-    let ended = store.expired_leases(Leased::Run, store.now(), 0, 10);
+    let ended = store.expired_leases(Leased::Run, store.now(), None, 0, 10);
     ended.await.unwrap().len()
 }
 

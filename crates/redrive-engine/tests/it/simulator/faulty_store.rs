@@ -14,7 +14,7 @@ use redrive_store::{
     Figures, Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease,
     Leased, Leases, Ledger, LedgerPlace, NewRun, Operator, PausedQueue, QueueStats, ReaderPlace,
     Result, RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord, Runs,
-    SchemaStatus, Store, SubmittedRun, UnitKind, UnitRow, Written,
+    SchemaStatus, Store, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
 };
 use tokio::sync::watch;
 
@@ -23,7 +23,7 @@ use super::{
     chance::Chance,
     gate::Gate,
     log::{Held, Log, What},
-    mutants::Mutant,
+    mutants::{Mutant, Rule},
     weather::{Fault, Weather, full, unavailable},
 };
 
@@ -55,7 +55,8 @@ impl FaultyStore {
             self.weather.fault(call, &mut chance)
         };
         if fault != Fault::None {
-            self.log.add(&self.who, What::Fault { call, fault });
+            let everybodys = self.weather.now().everybodys;
+            self.log.add(&self.who, What::Fault { call, fault, everybodys });
         }
         match fault {
             Fault::Unavailable => return Err(unavailable(call)),
@@ -217,6 +218,9 @@ impl Leases for FaultyStore {
         until: Timestamp,
     ) -> Result<Vec<Written>> {
         self.call("renew_leases", async {
+            if self.mutant.as_ref().is_some_and(|mutant| mutant.breaks(Rule::RenewalMade)) {
+                return Ok(vec![Written::Applied; leases.len()]);
+            }
             let written = self.inner.renew_leases(kind, leases, until).await?;
             for (lease, written) in leases.iter().zip(&written) {
                 let lease = Held { kind, id: lease.id, epoch: lease.epoch.0 };
@@ -231,10 +235,19 @@ impl Leases for FaultyStore {
         &self,
         kind: Leased,
         now: Timestamp,
+        owner: Option<&WorkerId>,
         after: i64,
         limit: u32,
     ) -> Result<Vec<ExpiredLease>> {
-        self.call("expired_leases", self.inner.expired_leases(kind, now, after, limit)).await
+        self.call("expired_leases", async {
+            match &self.mutant {
+                Some(mutant) if owner.is_some() && mutant.rule == Rule::OwnLeasesFound => {
+                    Ok(Vec::new())
+                }
+                _ => self.inner.expired_leases(kind, now, owner, after, limit).await,
+            }
+        })
+        .await
     }
 
     async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {

@@ -131,7 +131,11 @@ impl Ground {
     /// A name that nobody had, and all that comes with it.
     pub(crate) fn newcomer(&mut self, prefix: &str) -> Identity {
         let id = format!("{prefix}{:016x}", self.chance.next());
-        Identity { id, gate: Arc::new(Gate::new()), weather: Arc::default() }
+        let weather = Arc::<Weather>::default();
+        if self.weather.now().everybodys {
+            weather.set(self.weather.now());
+        }
+        Identity { id, gate: Arc::new(Gate::new()), weather }
     }
 
     /// Somebody outside.
@@ -243,9 +247,12 @@ impl Ground {
         let conditions = match self.chance.between(0, 9) {
             0..=3 => Conditions::default(),
             4 => Conditions::OUTAGE,
+            5 => Conditions::LOST_CLAIMS,
+            6 => Conditions::NO_WRITES,
             _ => Conditions::random(&mut self.chance),
         };
-        if self.chance.one_in(2) {
+        let everybodys = conditions.everybodys || self.weather.now().everybodys;
+        if self.chance.one_in(2) || everybodys {
             self.weather.set(conditions);
             self.processes.values().for_each(|process| process.weather.set(conditions));
         } else if let Some(id) = self.pick() {

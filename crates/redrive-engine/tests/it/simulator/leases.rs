@@ -10,7 +10,7 @@ use redrive_store::{Leased, RunAction, RunChange, Written};
 use super::{
     lived::Lived,
     log::{Event, Held, What},
-    weather::LONGEST_TROUBLE,
+    weather::{Fault, LONGEST_TROUBLE},
 };
 
 /// A lease, as its story tells.
@@ -146,15 +146,20 @@ fn not_lost(lease: &Lease, event: &Event, lived: &Lived) -> Option<String> {
     (!trouble).then(|| format!("{} was lost without any trouble", lease.owner))
 }
 
-/// Whether something explains that a lease was lost that was taken and ended at these moments.
+/// Whether something explains that a lease was lost that was taken and ended at these moments. A store that is in trouble
+/// with everybody does not: nobody can tell who is lost then. Nor does a claim whose answer was lost, if only the worker
+/// could ask what it holds.
 fn explains(event: &Event, taken: Duration, ended: Duration) -> bool {
     let lately = taken.saturating_sub(LONGEST_TROUBLE);
     match &event.what {
         What::Crashed | What::Froze => (lately..=ended).contains(&event.at),
+        What::Fault { everybodys: true, .. } => false,
+        What::Fault { call: "claim_runs", fault: Fault::AnswerLost, .. } => false,
         What::Fault { call: "claim_runs", .. } => (lately..=taken).contains(&event.at),
-        What::Fault { call: "renew_leases" | "finish_runs" | "hand_back", .. } => {
-            (taken..=ended).contains(&event.at)
-        }
+        What::Fault {
+            call: "renew_leases" | "finish_runs" | "hand_back" | "expired_leases" | "next_lease_end",
+            ..
+        } => (taken..=ended).contains(&event.at),
         _ => false,
     }
 }

@@ -84,8 +84,8 @@ pub(crate) enum What {
     Ended { execution: usize, how: How },
     /// Something happened to the samples of a pipeline.
     Sample(SampleNews),
-    /// A call of the store met a fault.
-    Fault { call: &'static str, fault: Fault },
+    /// A call of the store met a fault; perhaps one that everybody met.
+    Fault { call: &'static str, fault: Fault, everybodys: bool },
     /// A worker began.
     Started,
     /// A worker was told to stop.

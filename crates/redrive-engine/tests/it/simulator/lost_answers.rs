@@ -143,7 +143,7 @@ async fn a_sample_goes_on_to_its_next_stage_though_the_answer_that_it_was_kept_g
     store.start_pipeline_run(&pipeline.new_run(), &by).await.unwrap();
 
     let conditions =
-        Conditions { loses_answer: 500, only: Some("finish_samples"), ..Conditions::default() };
+        Conditions { loses_answer: 500, only: Some(&["finish_samples"]), ..Conditions::default() };
     let engine = Engine::new(losing(&store, conditions)).with_pipeline(pipeline);
     let (_stopper, stop) = Stopper::new();
     engine.run(stop, Until::Drained).await.unwrap();

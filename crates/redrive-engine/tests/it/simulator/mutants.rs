@@ -35,6 +35,10 @@ pub(crate) enum Rule {
     HandBackDone,
     /// A hand-back has its row in the journal.
     HandBackJournalled,
+    /// A worker that asks what it holds is told everything.
+    OwnLeasesFound,
+    /// A renewal that is acknowledged was made.
+    RenewalMade,
     /// A submission that is acknowledged is stored.
     SubmissionKept,
     /// A partition that is good stays so when its reprocess fails.
@@ -289,6 +293,16 @@ fn a_store_that_loses_a_hand_back_is_found_out() {
 #[test]
 fn a_store_that_hands_back_without_a_journal_row_is_found_out() {
     assert_found_out(Rule::HandBackJournalled, "and the journal has");
+}
+
+#[test]
+fn a_store_that_does_not_tell_a_worker_what_it_holds_is_found_out() {
+    assert_found_out(Rule::OwnLeasesFound, "was lost without any trouble");
+}
+
+#[test]
+fn a_store_that_acknowledges_a_renewal_without_making_it_is_found_out() {
+    assert_found_out(Rule::RenewalMade, "was lost without any trouble");
 }
 
 #[test]

@@ -19,14 +19,53 @@ pub(crate) struct Conditions {
     pub(crate) loses_answer: u64,
     pub(crate) slow: u64,
     pub(crate) slowest_millis: u64,
-    /// The one call that they befall, if not all.
-    pub(crate) only: Option<&'static str>,
+    /// The calls that they befall, if not all.
+    pub(crate) only: Option<&'static [&'static str]>,
+    /// Whether the store itself is in trouble, for everybody and at the same time.
+    pub(crate) everybodys: bool,
 }
+
+const CLAIMS: &[&str] = &["claim_runs", "claim_partitions", "claim_samples", "claim_feeds"];
+
+/// The calls of workers that write.
+const WRITES: &[&str] = &[
+    "claim_runs",
+    "claim_partitions",
+    "claim_samples",
+    "claim_feeds",
+    "claim_group",
+    "renew_leases",
+    "hand_back",
+    "finish_runs",
+    "finish_partitions",
+    "finish_samples",
+    "finish_feeds",
+    "append_samples",
+    "append_attempts",
+    "append_journal",
+    "increment_upload_attempts",
+    "move_items",
+    "submit_runs",
+];
 
 impl Conditions {
     /// Nothing gets through.
-    pub(crate) const OUTAGE: Self =
-        Self { fails: 1_000, loses_answer: 0, slow: 0, slowest_millis: 0, only: None };
+    pub(crate) const OUTAGE: Self = Self {
+        fails: 1_000,
+        loses_answer: 0,
+        slow: 0,
+        slowest_millis: 0,
+        only: None,
+        everybodys: false,
+    };
+
+    /// The store answers questions and takes no writes: its disk is full, or it is read-only.
+    pub(crate) const NO_WRITES: Self =
+        Self { only: Some(WRITES), everybodys: true, ..Self::OUTAGE };
+
+    /// Claims are made, and nobody hears of it.
+    pub(crate) const LOST_CLAIMS: Self =
+        Self { fails: 0, loses_answer: 500, only: Some(CLAIMS), ..Self::OUTAGE };
 
     /// Something between hardly noticeable and unbearable.
     pub(crate) fn random(chance: &mut Chance) -> Self {
@@ -36,6 +75,7 @@ impl Conditions {
             slow: *chance.pick(&[0, 20, 100, 400]),
             slowest_millis: *chance.pick(&[50, 1_000, 10_000, LONGEST_TROUBLE.as_millis() as u64]),
             only: None,
+            everybodys: false,
         }
     }
 }
@@ -65,9 +105,13 @@ impl Weather {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = conditions;
     }
 
+    pub(crate) fn now(&self) -> Conditions {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn fault(&self, call: &str, chance: &mut Chance) -> Fault {
-        let now = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.only.is_some_and(|only| only != call) {
+        let now = self.now();
+        if now.only.is_some_and(|only| !only.contains(&call)) {
             return Fault::None;
         }
         if chance.permille(now.fails) {

@@ -8,13 +8,12 @@ use crate::simulator::mutants::Rule;
 const SEEDS: u64 = 60;
 
 /// Rules of every kind, and what is said of who breaks them.
-const BROKEN: [(Rule, &str); 11] = [
+const BROKEN: [(Rule, &str); 10] = [
     (Rule::EpochGuard, "a stale write was accepted"),
     (Rule::LedgerRow, "(ledger-numbers)"),
     (Rule::SubmissionKept, "and is lost"),
     (Rule::SuccessKept, "its state is not that of its story"),
     (Rule::VerdictCounted, "a verdict was not counted once"),
-    (Rule::RetriedOnce, "the store saw it otherwise"),
     (Rule::WishJournalled, "the journal does not tell what was done to it"),
     (Rule::AcknowledgedIsDone, "nobody sends what it knows to be acknowledged"),
     (Rule::GroupHeldOnce, "two held the group at once"),

@@ -9,16 +9,18 @@ use tokio::{
 
 /// How the way is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     Open,
     /// Connections stand, and nothing gets through. It does later, if the way opens before it is cut.
     Silent,
+    /// What is sent to the server gets through; its answers never do.
+    Deaf,
     /// Every connection is cut, and new ones are as soon as they are made.
     Cut,
 }
 
 /// The way. It lives as long as this.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     _runtime: Runtime,
     port: u16,
     way: watch::Sender<Way>,
@@ -26,7 +28,7 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// A way to a port of this machine.
-    pub(super) fn to(far: u16) -> Self {
+    pub(crate) fn to(far: u16) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -43,11 +45,11 @@ impl Proxy {
         Self { _runtime: runtime, port, way }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub(super) fn set(&self, way: Way) {
+    pub(crate) fn set(&self, way: Way) {
         self.way.send_replace(way);
     }
 }
@@ -60,8 +62,8 @@ async fn carry(mut near: TcpStream, far: u16, way: watch::Receiver<Way>) {
         let (near_out, near_in) = near.split();
         let (far_out, far_in) = far.split();
         tokio::select! {
-            () = carry_on(near_out, far_in, way.clone()) => {}
-            () = carry_on(far_out, near_in, way) => {}
+            () = carry_on(near_out, far_in, way.clone(), |_| false) => {}
+            () = carry_on(far_out, near_in, way, |way| way == Way::Deaf) => {}
         }
     };
     tokio::select! {
@@ -74,12 +76,17 @@ async fn carry_on(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut way: watch::Receiver<Way>,
+    is_lost: fn(Way) -> bool,
 ) {
     let mut bytes = vec![0; 64 * 1024];
     loop {
         let Ok(length @ 1..) = from.read(&mut bytes).await else { return };
+        if is_lost(*way.borrow_and_update()) {
+            continue;
+        }
         // Who sets the way is gone only when the test is.
-        let Ok(_) = way.wait_for(|way| *way == Way::Open).await else { return };
+        let open = |way: &Way| matches!(way, Way::Open | Way::Deaf);
+        let Ok(_) = way.wait_for(open).await else { return };
         if to.write_all(&bytes[..length]).await.is_err() {
             return;
         }
