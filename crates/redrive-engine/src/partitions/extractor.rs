@@ -67,7 +67,7 @@ const RAW_UNWRITABLE: &str = "raw_unwritable";
 /// because of it.
 #[derive(Debug, Clone)]
 pub(crate) enum ExtractError {
-    /// The sink itself reported that no space is left. The partition is released, uncounted.
+    /// The sink itself reported that no space is left. The partition is released, uncounted, unless it does not fit alone.
     SinkFull(Failure),
     Failed(Failure),
 }
@@ -87,6 +87,12 @@ impl ExtractError {
     }
 
     fn failure(&self) -> &Failure {
+        match self {
+            Self::SinkFull(failure) | Self::Failed(failure) => failure,
+        }
+    }
+
+    pub(crate) fn into_failure(self) -> Failure {
         match self {
             Self::SinkFull(failure) | Self::Failed(failure) => failure,
         }

@@ -3,6 +3,7 @@
 //! - `source`: the declaration of a source, its extractor and its validation rules
 //! - `work`: one attempt at a partition, as work for the worker loop
 //! - `extractor`, `raw`, `validator`: the three steps of an attempt
+//! - `fit_trials`: which partition does not fit on the raw disk
 //! - `lane_shares`, `run_ids`: how many partitions of each lane a claim takes, and the ids of their runs
 //! - `schedules`: creates partitions when they become due
 //! - `control`: the changes that operators and the daemon make to partitions
@@ -16,6 +17,7 @@ pub(crate) mod extractor;
 pub(crate) mod raw;
 pub(crate) mod validator;
 
+pub(crate) mod fit_trials;
 pub(crate) mod lane_shares;
 pub(crate) mod run_ids;
 

@@ -20,6 +20,7 @@ use crate::{
     handlers::handler::{Call, Outcome},
     partitions::{
         extractor::{ExtractError, RAW_FULL, RowWriter, described},
+        fit_trials::{FitTrials, MAX_TRIES_ALONE},
         lane_shares::LaneShares,
         raw::{Extracted, RawWriter},
         run_ids::RunIds,
@@ -48,6 +49,7 @@ pub(crate) struct PartitionWork {
     leases: StoreLeases,
     run_ids: RunIds,
     shares: LaneShares,
+    trials: FitTrials,
 }
 
 impl PartitionWork {
@@ -57,6 +59,7 @@ impl PartitionWork {
                 .with_traces(context.traces.clone()),
             run_ids: RunIds::new(&context.worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
+            trials: FitTrials::default(),
             source,
             context: context.clone(),
             leases: context.leases(Leased::Partition),
@@ -159,7 +162,8 @@ impl Work for PartitionWork {
     }
 
     fn limits(&self) -> WorkerLimits {
-        WorkerLimits { concurrency: self.source.concurrency(), ..self.source.limits }
+        let concurrency = self.trials.concurrency(self.source.concurrency());
+        WorkerLimits { concurrency, ..self.source.limits }
     }
 
     fn leases(&self) -> &dyn UnitLeases {
@@ -185,13 +189,23 @@ impl Work for PartitionWork {
 
     async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> PartitionAttempt {
         log_start(unit);
+        let writing = self.trials.begin();
         let extraction = match self.extract(unit, stop.clone()).await {
-            Some(Ok(())) => ExtractionOutcome::Done,
-            Some(Err(ExtractError::Failed(failure))) => ExtractionOutcome::Failed(failure),
             Some(Err(ExtractError::SinkFull(failure))) => {
-                return PartitionAttempt::SinkFull(failure);
+                let has_room = self.source.sink.check().await.is_ok();
+                if !writing.filled_disk(&unit.key, has_room, self.source.concurrency()) {
+                    return PartitionAttempt::SinkFull(failure);
+                }
+                ExtractionOutcome::Failed(does_not_fit(&failure))
             }
             None => return PartitionAttempt::Validated(ValidationOutcome::Stopped),
+            Some(extracted) => {
+                writing.ended(&unit.key);
+                match extracted {
+                    Ok(()) => ExtractionOutcome::Done,
+                    Err(error) => ExtractionOutcome::Failed(error.into_failure()),
+                }
+            }
         };
         redrive_store::failpoint!("engine.partition.judging");
         let validation = self.validator.validate(&validation_request(unit), extraction, stop).await;
@@ -270,6 +284,15 @@ impl From<Failure> for PartitionAttempt {
     fn from(failure: Failure) -> Self {
         Self::Validated(ValidationOutcome::Verdict(PartitionVerdict::Rejected { failure }))
     }
+}
+
+fn does_not_fit(full: &Failure) -> Failure {
+    let message = format!(
+        "the partition does not fit in the free space of the raw sink: {MAX_TRIES_ALONE} extractions that ran alone \
+         filled it; {}",
+        full.message()
+    );
+    Failure::named(RAW_FULL, Cause::Handler, &message)
 }
 
 fn validation_request(unit: &ClaimedPartition) -> ValidationRequest {

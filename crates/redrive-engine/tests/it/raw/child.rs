@@ -30,6 +30,7 @@ fn plays_its_part() {
         "seal until killed" => folder::in_runtime(seal_until_killed(&path)),
         "fill the disk" => folder::fill_and_go_on(&path),
         "extract without room" => folder::in_runtime(no_room::extract(&path)),
+        "extract one too large" => folder::in_runtime(no_room::extract_one_too_large(&path)),
         "much in a folder" => long::in_a_folder(&path),
         "much on S3" => long::on_s3(),
         unknown => panic!("no such part: {unknown}"),

@@ -3,15 +3,37 @@
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use redrive_core::{Cause, Failure, PartitionKey, PartitionStatus};
-use redrive_engine::{Clock, Engine, Outcome, RawSink, Source, Stopper, SystemClock, Until};
+use redrive_engine::{Call, Clock, Engine, Outcome, RawSink, Source, Stopper, SystemClock, Until};
 use redrive_engine::{RowWriter, extractor_fn};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    AuditContext, JournalFilter, Lane, NamedPartition, Operator, PartitionAction, Store,
+    AuditContext, JournalFilter, Lane, NamedPartition, Operator, PartitionAction, PartitionRecord,
+    Store,
 };
 use serde_json::json;
 
 use super::child;
+
+fn day(day: i8) -> PartitionKey {
+    format!("ads/1234/daily/2026-01-{day:02}").parse().unwrap()
+}
+
+async fn store_with_requests(keys: &[PartitionKey]) -> Arc<dyn Store> {
+    let now = SystemClock.now();
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
+    let by = Operator { actor: "test".to_owned(), at: now, reason: None };
+    let audit = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
+    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+    let named: Vec<_> = keys.iter().cloned().map(NamedPartition::from).collect();
+    store.change_partitions(&action, &named, &audit).await.unwrap();
+    store
+}
+
+async fn record(store: &dyn Store, key: &PartitionKey) -> PartitionRecord {
+    let records = store.partitions_by_key(std::slice::from_ref(key)).await.unwrap();
+    records.into_iter().next().flatten().unwrap()
+}
 
 // PAR-3, PAR-6
 #[test]
@@ -23,14 +45,8 @@ fn a_full_disk_fails_no_partition_and_they_go_on_when_there_is_room() {
 
 /// A part of the test above.
 pub(super) async fn extract(folder: &Path) {
-    let now = SystemClock.now();
-    let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
-    let key: PartitionKey = "ads/1234/daily/2026-01-31".parse().unwrap();
-    let by = Operator { actor: "test".to_owned(), at: now, reason: None };
-    let order = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
-    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
-    store.change_partitions(&action, &[NamedPartition::from(key.clone())], &order).await.unwrap();
+    let key = day(31);
+    let store = store_with_requests(std::slice::from_ref(&key)).await;
     let mut filler = fs::File::create(folder.join("filler")).unwrap();
     for size in [64 * 1024, 1] {
         while filler.write_all(&vec![0; size]).is_ok() {}
@@ -44,10 +60,7 @@ pub(super) async fn extract(folder: &Path) {
     });
     let engine = Engine::new(store.clone()).with_source(Source::new("ads", extractor, sink));
     let (_stopper, stop) = Stopper::new();
-    let record = async || {
-        let records = store.partitions_by_key(std::slice::from_ref(&key)).await.unwrap();
-        records.into_iter().next().flatten().unwrap()
-    };
+    let record = async || record(&*store, &key).await;
     let making_room = async {
         let handed_back = JournalFilter {
             action: Some("partition.handback".to_owned()),
@@ -74,18 +87,52 @@ pub(super) async fn extract(folder: &Path) {
     child::answer(&format!("success after {}", good.attempt_count));
 }
 
+// PAR-2, PAR-6
+#[test]
+fn a_partition_larger_than_the_disk_fails_and_the_others_go_on() {
+    if let Some(answers) = child::play_on_a_small_disk("extract one too large") {
+        assert_eq!(answers, ["20 of 20 good ones", "failed after 1"]);
+    }
+}
+
+/// A part of the test above.
+pub(super) async fn extract_one_too_large(folder: &Path) {
+    let keys: Vec<PartitionKey> = (1..=21).map(day).collect();
+    let store = store_with_requests(&keys).await;
+    let too_large = keys[0].clone();
+    let extractor = extractor_fn(move |call: Call, rows: RowWriter| {
+        let chunks = if call.unit.to_string().contains("2026-01-01") { 128 } else { 1 };
+        async move {
+            let chunk = b"{\"n\":1}\n".repeat(8 * 1024);
+            for _ in 0..chunks {
+                _ = rows.write(&chunk).await;
+            }
+            Outcome::Answered { value: None, verdict: None }
+        }
+    });
+    let sink = RawSink::folder(folder.join("raw"));
+    let engine = Engine::new(store.clone()).with_source(Source::new("ads", extractor, sink));
+    let (_stopper, stop) = Stopper::new();
+    engine.run(stop, Until::Drained).await.unwrap();
+    let mut good = 0;
+    for key in &keys[1..] {
+        let record = record(&*store, key).await;
+        good += u32::from(record.status == PartitionStatus::Success && record.attempt_count == 1);
+    }
+    child::answer(&format!("{good} of 20 good ones"));
+    let failed = record(&*store, &too_large).await;
+    assert_eq!(failed.status, PartitionStatus::Failed, "{failed:?}");
+    let message = failed.error_message.unwrap();
+    assert!(message.contains("does not fit in the free space of the raw sink"), "{message}");
+    child::answer(&format!("failed after {}", failed.attempt_count));
+}
+
 // PAR-2
 #[tokio::test]
 async fn the_code_raw_full_from_an_extractor_is_an_ordinary_failure() {
     let folder = tempfile::tempdir().unwrap();
-    let now = SystemClock.now();
-    let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
-    let key: PartitionKey = "ads/1234/daily/2026-01-31".parse().unwrap();
-    let by = Operator { actor: "test".to_owned(), at: now, reason: None };
-    let audit = AuditContext { by, command: "test".to_owned(), filter: None, flags: Vec::new() };
-    let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
-    store.change_partitions(&action, &[NamedPartition::from(key.clone())], &audit).await.unwrap();
+    let key = day(31);
+    let store = store_with_requests(std::slice::from_ref(&key)).await;
     let extractor = extractor_fn(|_, _| async {
         Outcome::Failed(Failure::named("raw_full", Cause::Handler, "the program says so"))
     });
@@ -93,8 +140,7 @@ async fn the_code_raw_full_from_an_extractor_is_an_ordinary_failure() {
     let engine = Engine::new(store.clone()).with_source(Source::new("ads", extractor, sink));
     let (_stopper, stop) = Stopper::new();
     engine.run(stop, Until::Drained).await.unwrap();
-    let records = store.partitions_by_key(std::slice::from_ref(&key)).await.unwrap();
-    let failed = records.into_iter().next().flatten().unwrap();
+    let failed = record(&*store, &key).await;
     assert_eq!((failed.status, failed.attempt_count), (PartitionStatus::Failed, 1));
     assert!(failed.error_message.unwrap().contains("the program says so"));
 }
