@@ -67,7 +67,8 @@ impl HttpUploader {
         content: Arc<dyn Content>,
     ) -> Result<Self, InvalidHttp> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let sender = ItemSender::new(&upload.spec, clock.clone(), upload.time_limit)?;
+        let sender =
+            ItemSender::new(&upload.spec, content.clone(), clock.clone(), upload.time_limit)?;
         Ok(Self {
             name: upload.name,
             store,

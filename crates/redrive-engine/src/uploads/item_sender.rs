@@ -2,8 +2,10 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header::CONTENT_TYPE,
+    response::Parts,
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use redrive_core::{AttemptNumber, Code, Failure, Unit};
@@ -14,11 +16,11 @@ use crate::{
     Clock, HttpSpec, InvalidHttp,
     handlers::http::{
         BodyBuffer, BodyEnd, ERROR_BODY_WAIT, HttpClient, IDEMPOTENCY_KEY, NoResponse,
-        ReceivedResponse, Secrets, ServiceConventions, TRACEPARENT_HEADER, default_headers,
-        no_response, status_failure, timeout_failure, without_bom,
+        ReceivedResponse, ResponseBody, Secrets, ServiceConventions, TRACEPARENT_HEADER,
+        default_headers, no_response, status_failure, timeout_failure, without_bom,
     },
     traces::Traces,
-    uploads::{Chunks, ContentError, body::CheckedBody},
+    uploads::{Chunks, Content, ContentError, body::CheckedBody},
 };
 
 /// Characters that are not allowed in a header value, or not at its ends, and `%`.
@@ -64,6 +66,7 @@ pub(super) struct ItemSender {
     secrets: Secrets,
     conventions: ServiceConventions,
     client: HttpClient<CheckedBody>,
+    content: Arc<dyn Content>,
     clock: Arc<dyn Clock>,
     time_limit: Duration,
 }
@@ -72,6 +75,7 @@ impl ItemSender {
     /// Checks a specification. Environment variables are read here, once.
     pub(super) fn new(
         spec: &HttpSpec,
+        content: Arc<dyn Content>,
         clock: Arc<dyn Clock>,
         time_limit: Duration,
     ) -> Result<Self, InvalidHttp> {
@@ -95,6 +99,7 @@ impl ItemSender {
             secrets,
             conventions: spec.conventions.clone(),
             client,
+            content,
             clock,
             time_limit,
         })
@@ -118,26 +123,34 @@ impl ItemSender {
         content: Result<Chunks, ContentError>,
         traces: &Traces,
     ) -> SendResult {
-        let body = match content {
-            Ok(chunks) => CheckedBody::begin(chunks, item.size_bytes, &item.sha256).await,
-            Err(problem) => Err(problem),
-        };
-        let body = match body {
-            Ok(body) => body,
-            Err(problem) => return content_failure(&problem),
-        };
-        let problem = body.problem();
-        let (head, body) = match self.client.request(self.request(item, body, traces)).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                if let Some(problem) = problem.get() {
-                    return content_failure(problem);
+        let (mut content, mut anew) = (content, false);
+        let (head, body) = loop {
+            let body = match content {
+                Ok(chunks) => CheckedBody::begin(chunks, item.size_bytes, &item.sha256).await,
+                Err(problem) => Err(problem),
+            };
+            let body = match body {
+                Ok(body) => body,
+                Err(problem) => return content_failure(&problem),
+            };
+            let (problem, request) = (body.problem(), self.request(item, body, traces));
+            let error = match self.exchange(request, anew).await {
+                Ok(answer) => break answer,
+                Err(error) => error,
+            };
+            if let Some(problem) = problem.get() {
+                return content_failure(problem);
+            }
+            let failure = no_response(&error, &self.server);
+            match error {
+                NoResponse::NotConnected(_) => return SendResult::Unreachable(failure),
+                NoResponse::Broken(_) => return SendResult::Rejected(failure),
+                // The idempotency key lets the server recognise an item that it did receive.
+                NoResponse::Dropped(_) => {
+                    anew = true;
+                    let opened = self.content.open(vec![item.content_url.clone()]).await.pop();
+                    content = opened.unwrap_or_else(|| Ok(Chunks::whole(Bytes::new())));
                 }
-                let failure = no_response(&error, &self.server);
-                return match error {
-                    NoResponse::NotConnected(_) => SendResult::Unreachable(failure),
-                    NoResponse::Broken(_) => SendResult::Rejected(failure),
-                };
             }
         };
         // Read to the end so that the connection can be reused. The body of a success is not needed.
@@ -153,6 +166,17 @@ impl ItemSender {
         match SENDER_REFUSED.contains(&head.status) {
             true => SendResult::Refused(failure),
             false => SendResult::Rejected(failure),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        request: Request<CheckedBody>,
+        anew: bool,
+    ) -> Result<(Parts, ResponseBody<CheckedBody>), NoResponse> {
+        match anew {
+            true => self.client.request_anew(request).await,
+            false => self.client.request(request).await,
         }
     }
 

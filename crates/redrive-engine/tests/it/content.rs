@@ -1,6 +1,13 @@
 //! The content of items, kept in a local folder and on a real S3 server on loopback.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use jiff::Timestamp;
 use redrive_core::ItemId;
@@ -16,7 +23,7 @@ use tempfile::TempDir;
 use crate::{
     program::LONG,
     raw::{S3Server, every_sink},
-    web::{Web, answer},
+    web::{Then, Web, answer, raw},
 };
 
 /// Files, the items they become, and a server that takes them.
@@ -24,6 +31,7 @@ struct Post {
     folder: TempDir,
     store: Arc<SqliteStore>,
     web: Web,
+    concurrency: usize,
 }
 
 fn group() -> ItemGroup {
@@ -36,7 +44,8 @@ impl Post {
         let location = Location::File(folder.path().join("store.db"));
         let options = SqliteOptions::default();
         let store = SqliteStore::open(location, options, Timestamp::UNIX_EPOCH).unwrap();
-        Self { folder, store: Arc::new(store), web: Web::new(|_| answer(200, "", "")).await }
+        let web = Web::new(|_| answer(200, "", "")).await;
+        Self { folder, store: Arc::new(store), web, concurrency: 3 }
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -70,7 +79,7 @@ impl Post {
         let http = HttpUpload {
             name: "tiles".to_owned(),
             spec: self.web.spec(),
-            concurrency: 3,
+            concurrency: self.concurrency,
             time_limit: LONG,
             ready: None,
             worker: "w".to_owned(),
@@ -180,6 +189,28 @@ async fn content_that_cannot_be_reached_costs_its_items_nothing() {
         locked.content().keep(NewContent::File(post.file("new", b"new"))).await.unwrap_err();
     assert!(matches!(refused, ContentError::Write { .. }), "{refused:?}");
     assert_eq!(post.send(server.sink("").content()).await.unwrap().outcome, UploadOutcome::Success);
+}
+
+// UPL-1
+#[tokio::test]
+async fn an_item_that_crosses_with_the_close_of_a_kept_connection_is_sent_again() {
+    let count = AtomicUsize::new(0);
+    let web = Web::new(move |_| match count.fetch_add(1, Ordering::SeqCst) % 2 {
+        0 => answer(200, "", ""),
+        _ => raw("", Then::Close),
+    });
+    let post = Post { web: web.await, concurrency: 1, ..Post::new().await };
+    let content = RawSink::folder(post.folder.path().join("raw")).content();
+    let files = [("short", b"short".to_vec()), ("long", long()), ("empty", Vec::new())];
+    for (name, bytes) in &files {
+        post.keep(&*content, name, bytes).await;
+    }
+    let report = post.send(content).await.unwrap();
+    assert_eq!(report.outcome, UploadOutcome::Success, "{report:?}");
+    assert_eq!((post.web.seen().len(), post.web.connections()), (5, 3));
+    for item in post.items().await {
+        assert_eq!((item.last_attempt.0, item.upload_attempts), (1, 0), "{item:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,12 @@
 //! Connections: used again, closed in time, encrypted, and only to where they may go.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use redrive_core::{Class, Code};
 use redrive_engine::{Handler, HttpHandler, HttpSpec, InvalidHttp, Outcome, Stop, Stopper};
@@ -75,6 +81,55 @@ async fn a_connection_that_the_server_closed_in_between_is_no_failure() {
         tokio::task::yield_now().await;
     }
     assert_eq!(web.seen().len(), 20, "nothing is sent twice");
+}
+
+/// Answers the first request; then does this to every second one.
+async fn closing_every_second(bytes: &'static str, then: fn() -> Then) -> Web {
+    let count = AtomicUsize::new(0);
+    Web::new(move |_| match count.fetch_add(1, Ordering::SeqCst) % 2 {
+        0 => answer(200, "", "{}"),
+        _ => raw(bytes, then()),
+    })
+    .await
+}
+
+// HANDLERS-4
+#[tokio::test]
+async fn a_request_that_crosses_with_the_close_of_a_kept_connection_is_sent_again() {
+    for then in [|| Then::Close, || Then::Reset] {
+        let web = closing_every_second("", then).await;
+        let handler = HttpHandler::new(web.spec()).unwrap();
+        for _ in 0..10 {
+            assert_eq!(handle_with(&handler).await, answered(json!({})));
+        }
+        let seen = web.seen();
+        assert_eq!((seen.len(), web.connections()), (19, 10), "nine were sent twice");
+        let keys = seen.iter().map(|seen| seen.header("idempotency-key"));
+        assert!(keys.into_iter().all(|key| key == seen[0].header("idempotency-key")));
+    }
+}
+
+// HANDLERS-4
+#[tokio::test]
+async fn a_request_is_sent_again_once_and_not_after_a_part_of_a_response() {
+    let web = Web::new(|seen| match seen.body.len() > 1000 {
+        true => answer(200, "", "{}"),
+        false => raw("", Then::Close),
+    })
+    .await;
+    let handler = HttpHandler::new(web.spec()).unwrap();
+    let (_stopper, stop) = Stopper::new();
+    let large = run_with(json!({"payload": "x".repeat(1000)}));
+    assert_eq!(soon(handler.handle(&large, LONG, stop)).await, answered(json!({})));
+    let failed = failure(handle_with(&handler).await);
+    assert_eq!(*failed.code(), Code::name("connection_reset"));
+    assert_eq!((web.seen().len(), web.connections()), (3, 2), "once again, on a new connection");
+
+    let web = closing_every_second("HTTP/1.1 2", || Then::Close).await;
+    let handler = HttpHandler::new(web.spec()).unwrap();
+    assert_eq!(handle_with(&handler).await, answered(json!({})));
+    failure(handle_with(&handler).await);
+    assert_eq!((web.seen().len(), web.connections()), (2, 1), "the server got the request");
 }
 
 // HANDLERS-4

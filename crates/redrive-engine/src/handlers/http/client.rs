@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Uri, response::Parts};
+use http::{Request, Response, Uri, response::Parts};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use redrive_retry::monotonic;
 use tokio::{
@@ -27,7 +27,7 @@ use super::{
 const MAX_IDLE_CONNECTIONS: usize = 256;
 
 /// How long a connection may be idle. Many servers close idle connections after 5 seconds; a request
-/// that crosses with the close is a failed attempt, so this side closes first.
+/// that crosses with the close has to be sent again, so this side closes first.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// Sends requests to the server of one URL, one at a time on each connection.
@@ -47,6 +47,10 @@ pub(crate) enum NoResponse {
     /// The connection broke, or the server sent something that is no HTTP response.
     #[error("no response")]
     Broken(#[source] hyper::Error),
+    /// A reused connection was closed before the first byte of a response. The server had probably closed it while it
+    /// was idle, but may have received the request. [`HttpClient::request_anew`] sends an idempotent request again.
+    #[error("no response")]
+    Dropped(#[source] hyper::Error),
 }
 
 /// The body of a response. Reading it drives its connection; when it is dropped, the connection is
@@ -83,28 +87,49 @@ where
     /// and a `host` header.
     ///
     /// A request that met a connection which the server had closed while it was idle is sent again, on
-    /// another connection. A request that the server may have received is never sent again.
+    /// another connection. A request that the server may have received is not sent again.
     pub(crate) async fn request(
         &self,
         mut request: Request<B>,
     ) -> Result<(Parts, ResponseBody<B>), NoResponse> {
-        loop {
-            let (mut connection, reused) = match self.idle.take() {
-                Some(connection) => (connection, true),
-                None => (self.connect().await?, false),
+        while let Some(mut connection) = self.idle.take() {
+            let mut error = match connection.send(request).await {
+                Ok(response) => return Ok(self.response(response, connection)),
+                Err(error) => error,
             };
-            match connection.send(request).await {
-                Ok(response) => {
-                    let (head, body) = response.into_parts();
-                    let (connection, idle) = (Some(connection), self.idle.clone());
-                    return Ok((head, ResponseBody { body, connection, idle }));
+            match error.take_message() {
+                Some(unsent) => request = unsent,
+                None => {
+                    let error = error.into_error();
+                    // A body that cannot be read is not the fault of the connection.
+                    let is_dropped = !error.is_user() && connection.close_without_response();
+                    let kind = if is_dropped { NoResponse::Dropped } else { NoResponse::Broken };
+                    return Err(kind(error));
                 }
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) if reused => request = unsent,
-                    _ => return Err(NoResponse::Broken(error.into_error())),
-                },
             }
         }
+        self.request_anew(request).await
+    }
+
+    /// As [`Self::request`], on a new connection.
+    pub(crate) async fn request_anew(
+        &self,
+        request: Request<B>,
+    ) -> Result<(Parts, ResponseBody<B>), NoResponse> {
+        let mut connection = self.connect().await?;
+        match connection.send(request).await {
+            Ok(response) => Ok(self.response(response, connection)),
+            Err(error) => Err(NoResponse::Broken(error.into_error())),
+        }
+    }
+
+    fn response(
+        &self,
+        response: Response<Incoming>,
+        connection: Box<HttpConnection<B>>,
+    ) -> (Parts, ResponseBody<B>) {
+        let (head, body) = response.into_parts();
+        (head, ResponseBody { body, connection: Some(connection), idle: self.idle.clone() })
     }
 
     async fn connect(&self) -> Result<Box<HttpConnection<B>>, NoResponse> {

@@ -27,6 +27,8 @@ pub(super) struct HttpConnection<B: Body + 'static> {
     sender: SendRequest<B>,
     /// `None` once the connection is closed.
     connection: Option<Connection<ServerStream, B>>,
+    /// Whether a part of a response arrived before the connection was closed.
+    has_partial_response: bool,
 }
 
 impl<B> HttpConnection<B>
@@ -41,7 +43,7 @@ where
             builder.writev(false);
         }
         let (sender, connection) = builder.handshake(stream).await?;
-        Ok(Self { sender, connection: Some(connection) })
+        Ok(Self { sender, connection: Some(connection), has_partial_response: false })
     }
 
     /// Sends a request. The error returns the request if nothing of it was sent because the server had
@@ -51,12 +53,11 @@ where
         request: Request<B>,
     ) -> Result<Response<Incoming>, TrySendError<Request<B>>> {
         let mut response = pin!(self.sender.try_send_request(request));
-        let connection = &mut self.connection;
         poll_fn(|context| {
             if let Poll::Ready(response) = response.as_mut().poll(context) {
                 return Poll::Ready(response);
             }
-            drive(connection, context);
+            self.drive(context);
             response.as_mut().poll(context)
         })
         .await
@@ -64,23 +65,28 @@ where
 
     /// Reads from and writes to the socket as far as possible without waiting.
     pub(super) fn drive(&mut self, context: &mut Context<'_>) {
-        drive(&mut self.connection, context);
+        if let Some(open) = &mut self.connection
+            && Pin::new(open).poll(context).is_ready()
+        {
+            self.close();
+        }
+    }
+
+    /// A closed connection delivers its error to the request.
+    fn close(&mut self) {
+        if let Some(open) = self.connection.take() {
+            self.has_partial_response = !open.into_parts().read_buf.is_empty();
+        }
+    }
+
+    /// Closes the connection after an error. Returns whether nothing of a response had arrived.
+    pub(super) fn close_without_response(mut self) -> bool {
+        self.close();
+        !self.has_partial_response
     }
 
     /// Whether the last response was read to its end and another request may follow.
     pub(super) fn is_free(&self) -> bool {
         self.connection.is_some() && self.sender.is_ready()
-    }
-}
-
-fn drive<B>(connection: &mut Option<Connection<ServerStream, B>>, context: &mut Context<'_>)
-where
-    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
-{
-    // A closed connection delivers its error to the request when it is dropped.
-    if let Some(open) = connection
-        && Pin::new(open).poll(context).is_ready()
-    {
-        *connection = None;
     }
 }

@@ -192,25 +192,33 @@ impl HttpHandler {
         Ok(body.to_string().into())
     }
 
+    /// Sends a request again, once, if the server closed a reused connection instead of responding: the idempotency key
+    /// lets a server recognise a request that it did receive.
+    async fn response_to(
+        &self,
+        request: impl Fn() -> Result<Request<Full<Bytes>>, Failure>,
+    ) -> Result<(Parts, ResponseBody<Full<Bytes>>), Failure> {
+        let response = match self.client.request(request()?).await {
+            Err(NoResponse::Dropped(_)) => self.client.request_anew(request()?).await,
+            response => response,
+        };
+        response.map_err(|error| no_response(&error, &self.spec.server()))
+    }
+
     /// Sends a request and reads the response, until the deadline or a stop.
     async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        request: impl Fn() -> Result<Request<Full<Bytes>>, Failure>,
         mut deadline: Pin<&mut Sleep>,
         stop: &mut Stop,
     ) -> Result<Exchange, RequestError> {
         let sent = tokio::select! {
             biased;
-            sent = self.client.request(request) => sent,
+            sent = self.response_to(request) => sent,
             () = stop.stopped() => return Err(RequestError::Stopped),
             () = deadline.as_mut() => return Err(RequestError::TimedOut),
         };
-        let (head, body) = match sent {
-            Ok(answer) => answer,
-            Err(error) => {
-                return Err(RequestError::Failed(no_response(&error, &self.spec.server())));
-            }
-        };
+        let (head, body) = sent.map_err(RequestError::Failed)?;
         let mut kept = BodyBuffer::new(head.status);
         let end = tokio::select! {
             biased;
@@ -264,12 +272,8 @@ impl Handler for HttpHandler {
         if stop.is_stopped() {
             return Outcome::Stopped;
         }
-        let request = match self.request_for(call) {
-            Ok(request) => request,
-            Err(failure) => return Outcome::Failed(failure),
-        };
         let deadline = pin!(sleep(time_limit));
-        let mut exchange = match self.send(request, deadline, &mut stop).await {
+        let mut exchange = match self.send(|| self.request_for(call), deadline, &mut stop).await {
             Ok(exchange) => exchange,
             Err(error) => return error.outcome(time_limit),
         };

@@ -73,7 +73,7 @@ impl HttpExtractor {
         (time_limit, deadline): (Duration, Pin<&mut Sleep>),
         stop: &mut Stop,
     ) -> Result<Option<Value>, PagingEnd> {
-        let request = self.handler.request(call, key)?;
+        let request = || self.handler.request(call, key);
         let sent = self.handler.send(request, deadline, stop).await;
         let mut exchange = sent.map_err(|error| PagingEnd::Ended(error.outcome(time_limit)))?;
         let answer = self.handler.answer(&mut exchange);

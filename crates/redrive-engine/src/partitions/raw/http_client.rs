@@ -93,7 +93,7 @@ impl HttpService for ObjectStoreHttp {
         let (head, body) = response.map_err(|error| {
             let kind = match &error {
                 NoResponse::NotConnected(_) => HttpErrorKind::Connect,
-                NoResponse::Broken(_) => kind_of(&error),
+                NoResponse::Broken(_) | NoResponse::Dropped(_) => kind_of(&error),
             };
             HttpError::new(kind, error)
         })?;
