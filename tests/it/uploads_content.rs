@@ -83,6 +83,62 @@ fn content_that_has_changed_since_is_rejected_and_never_arrives_as_a_whole() {
     shop.doctor();
 }
 
+// UPL-1, UPL-2
+#[test]
+fn content_on_a_disk_that_is_not_mounted_costs_its_items_nothing() {
+    let config = format!("{SOON}max-in-call-retries = 1\nmax-item-attempts = 2\n");
+    for shop in UploadShop::both(&config, accept) {
+        let path = |name: &str| shop.shop.folder.path().join(name);
+        let name = |n| if n < 5 { format!("item-{n}") } else { format!("disk/item-{n}") };
+        let names: Vec<String> = (0..10).map(name).collect();
+        let untouched = |words: &str| {
+            for _ in 0..2 {
+                let message = shop.upload().failed(1);
+                assert!(message.contains("the items cannot be read"), "{message}");
+                assert!(message.contains(words), "{message}");
+            }
+            for name in &names {
+                let item = shop.item(name);
+                let state = (&item["status"], &item["upload_attempts"]);
+                assert_eq!(state, (&json!("pending"), &json!(0)), "{item}");
+            }
+            assert!(shop.server.received().is_empty());
+        };
+        for n in 0..5 {
+            shop.add(&names[n], format!("kept {n}"));
+        }
+        for n in 5..10 {
+            shop.shop.folder.write(&names[n], format!("left {n}"));
+            shop.shop.run(&[&ADD[..], &["--in-place", &names[n]]].concat()).ok();
+        }
+        for disk in ["raw", "disk"] {
+            fs::rename(path(disk), path(&format!("{disk} elsewhere"))).unwrap();
+        }
+        untouched("is its disk mounted?");
+        fs::create_dir(path("raw")).unwrap();
+        fs::create_dir(path("disk")).unwrap();
+        untouched("is its disk mounted?");
+        shop.shop.folder.write("raw/items/not-mounted", "").write("disk/not-mounted", "");
+        untouched("the content of all 10 pending items is missing");
+
+        fs::remove_dir_all(path("raw")).unwrap();
+        fs::rename(path("raw elsewhere"), path("raw")).unwrap();
+        fs::remove_dir_all(path("disk")).unwrap();
+        let summary = shop.uploaded(3);
+        assert_eq!((&summary["uploaded"], &summary["rejected"]), (&json!(5), &json!(0)));
+        assert_eq!(shop.item("disk/item-7")["upload_attempts"], 0, "its folder is not there");
+
+        fs::rename(path("disk elsewhere"), path("disk")).unwrap();
+        fs::remove_file(path("disk/item-7")).unwrap();
+        let summary = shop.uploaded(3);
+        assert_eq!((&summary["uploaded"], &summary["given_up"]), (&json!(4), &json!(1)));
+        assert!(
+            shop.item("disk/item-7")["rejection_reason"].as_str().unwrap().contains("cannot read")
+        );
+        shop.doctor();
+    }
+}
+
 // UPL-1, OPS-4
 #[test]
 fn a_list_is_added_line_by_line_and_what_cannot_be_is_refused_by_its_place() {

@@ -98,9 +98,18 @@ impl From<KeptContent> for ItemContent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// The content does not exist, or this user may not read it.
+    /// This user may not read the content, or it is no file.
     #[error("cannot read {place}: {problem}")]
     Read { place: String, problem: String },
+    /// The content does not exist. If that is so for all items, their source is unavailable.
+    #[error("cannot read {place}: {problem}")]
+    Missing { place: String, problem: String },
+    /// The folder of the content does not exist or is empty, like that of a disk which is not mounted. Says nothing about
+    /// the content.
+    #[error(
+        "cannot read {place}: the folder {folder} does not exist or is empty; is its disk mounted?"
+    )]
+    NoFolder { place: String, folder: String },
     #[error("cannot keep content in {place}: {problem}")]
     Write { place: String, problem: String },
     /// The object store cannot be reached, which says nothing about the content.

@@ -25,12 +25,16 @@ impl FolderContent {
         Self { folders: Arc::new(DurableFolders::new(root.into())) }
     }
 
+    fn items(&self) -> PathBuf {
+        self.folders.root().join("items")
+    }
+
     fn path_of(&self, url: &str) -> Result<PathBuf, ContentError> {
         Ok(self.folders.root().join(content_path(url)?))
     }
 
     fn keep_now(&self, content: &NewContent) -> Result<KeptContent, ContentError> {
-        let folder = self.folders.root().join("items");
+        let folder = self.items();
         let failed = |error: &io::Error| write_error(&folder, error);
         let unsynced = self.folders.make(&folder).map_err(|error| failed(&error))?;
         self.folders.sync(unsynced).map_err(|error| failed(&error))?;
@@ -67,6 +71,6 @@ impl Content for FolderContent {
 
     async fn open(&self, urls: Vec<String>) -> Vec<Result<Chunks, ContentError>> {
         let place = |url: &String| referenced_file(url).map_or_else(|| self.path_of(url), Ok);
-        open_all(urls.iter().map(place).collect()).await
+        open_all(urls.iter().map(place).collect(), Some(self.items())).await
     }
 }

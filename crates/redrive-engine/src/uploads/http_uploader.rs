@@ -42,9 +42,9 @@ pub struct HttpUpload {
 /// Posts the bytes of every pending item of a group.
 ///
 /// A status from 200 to 299 acknowledges an item. Any other status, a broken connection and a timeout are
-/// rejections: the item stays pending. Content that has changed is rejected without being sent. If the server
-/// cannot be reached before it has responded to any item, the upload is an error; later, unsent items stay
-/// pending. 401 and 407 are about the sender: they refuse the whole batch.
+/// rejections: the item stays pending. Content that has changed or is missing is rejected without being sent. If the
+/// server cannot be reached before it has responded to any item, or the content of all items is missing, the upload is
+/// an error; later, unsent items stay pending. An item whose folder does not exist or is empty stays pending too. 401 and 407 are about the sender: they refuse the whole batch.
 pub struct HttpUploader {
     name: String,
     store: Arc<dyn Store>,
@@ -110,8 +110,15 @@ impl HttpUploader {
             running.spawn(lanes.clone().run());
         }
         await_lanes(request, &lanes, &mut running).await;
-        let pass = lanes.end();
+        let mut pass = lanes.end();
         drop(lanes);
+        if pass.has_missing() {
+            let counts = self.store.item_counts(&request.group).await?;
+            let available_before = counts.uploaded + counts.trusted > 0;
+            for rejected in pass.end_missing(available_before) {
+                _ = recorder.sender().send(rejected).await;
+            }
+        }
         // After an error too, because acknowledgements must be written.
         recorder.finish().await?;
         Ok(pass)

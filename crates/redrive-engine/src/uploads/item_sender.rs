@@ -27,7 +27,7 @@ use crate::{
 const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// The failure code of content that cannot be sent.
-const CONTENT: &str = "content";
+pub(super) const CONTENT: &str = "content";
 
 /// Statuses that are about the sender and not about the item.
 const SENDER_REFUSED: [StatusCode; 2] =
@@ -44,6 +44,10 @@ pub(super) enum SendResult {
     Unreachable(Failure),
     /// The content could not be reached; the item was not sent, or not completely.
     Unreadable(Failure),
+    /// The folder of the content is not there; the item was not sent.
+    NoFolder(Failure),
+    /// The content does not exist; the item was not sent.
+    Missing(Failure),
 }
 
 type ValueOf = fn(&ItemRecord) -> Cow<'_, str>;
@@ -224,6 +228,8 @@ fn content_failure(problem: &ContentError) -> SendResult {
     let failure = Failure::reported(None, Code::name(CONTENT), &problem.to_string());
     match problem {
         ContentError::Unreachable(_) => SendResult::Unreadable(failure),
+        ContentError::NoFolder { .. } => SendResult::NoFolder(failure),
+        ContentError::Missing { .. } => SendResult::Missing(failure),
         _ => SendResult::Rejected(failure),
     }
 }

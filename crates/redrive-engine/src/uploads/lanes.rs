@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redrive_core::{Failure, ItemId};
+use redrive_core::{Code, Failure, ItemId};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     traces::Traces,
     uploads::{
         ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
-        item_sender::{ItemSender, SendResult},
+        item_sender::{CONTENT, ItemSender, SendResult},
         item_supply::ItemSupply,
         recorder::ItemResult,
     },
@@ -52,10 +52,12 @@ impl Lanes {
             let started_at = self.clock.now();
             let sent = self.sender.send(&item, content, &self.traces).await;
             let ended_at = self.clock.now();
-            let Some(failure) = self.pass().take(item.id, sent) else { continue };
-            let judged = ItemResult { item, failure, started_at, ended_at };
-            if self.recorder.send(judged).await.is_err() {
-                self.pass().is_over = true;
+            let result = ItemResult { item, failure: None, started_at, ended_at };
+            let judged = self.pass().take(result, sent);
+            for result in judged {
+                if self.recorder.send(result).await.is_err() {
+                    self.pass().is_over = true;
+                }
             }
         }
     }
@@ -80,6 +82,8 @@ impl Lanes {
 pub(super) struct UploadPass {
     items: Vec<ItemReport>,
     judged: bool,
+    /// Items without content. They are rejected once another item shows that the source of the content is available.
+    missing: Vec<ItemResult>,
     /// The first failure to reach the server, or the content.
     unreachable: Option<UploadError>,
     refusal: Option<Failure>,
@@ -101,37 +105,83 @@ impl UploadPass {
         self.is_over = true;
     }
 
-    /// Records the result of an item. Returns `Some` if the item was acknowledged or rejected, with the failure
-    /// of a rejection.
-    fn take(&mut self, item: ItemId, sent: SendResult) -> Option<Option<Failure>> {
-        let (failure, outcome) = match sent {
-            SendResult::Acknowledged => (None, ItemOutcome::Uploaded),
-            SendResult::Rejected(failure) => {
-                (Some(failure.clone()), ItemOutcome::Rejected(failure))
+    /// Records what became of an item. Returns the results that are ready to be written.
+    fn take(&mut self, result: ItemResult, sent: SendResult) -> Vec<ItemResult> {
+        let failure = match sent {
+            SendResult::Acknowledged => None,
+            SendResult::Rejected(failure) => Some(failure),
+            SendResult::Missing(failure) => {
+                self.missing.push(ItemResult { failure: Some(failure), ..result });
+                return if self.judged { self.reject_missing() } else { Vec::new() };
             }
+            // Items with other folders may be sent.
+            SendResult::NoFolder(failure) => {
+                self.unreachable.get_or_insert(UploadError::Unreadable(failure));
+                return self.not_sent(result.item.id);
+            }
+            // The other items would fail like this one.
             SendResult::Refused(failure) => {
                 self.refusal.get_or_insert(failure);
-                return self.end_with(item);
+                self.is_over = true;
+                return self.not_sent(result.item.id);
             }
             SendResult::Unreachable(failure) => {
                 self.unreachable.get_or_insert(UploadError::Unreachable(failure));
-                return self.end_with(item);
+                self.is_over = true;
+                return self.not_sent(result.item.id);
             }
             SendResult::Unreadable(failure) => {
                 self.unreachable.get_or_insert(UploadError::Unreadable(failure));
-                return self.end_with(item);
+                self.is_over = true;
+                return self.not_sent(result.item.id);
             }
         };
-        self.judged = true;
-        self.items.push(ItemReport { item, outcome });
-        Some(failure)
+        let mut judged = self.reject_missing();
+        judged.push(self.judge(ItemResult { failure, ..result }));
+        judged
     }
 
-    /// Ends the pass: the other items would fail like this one, which is neither acknowledged nor rejected.
-    fn end_with<T>(&mut self, item: ItemId) -> Option<T> {
-        self.is_over = true;
+    /// The item is neither acknowledged nor rejected.
+    fn not_sent(&mut self, item: ItemId) -> Vec<ItemResult> {
         self.items.push(ItemReport { item, outcome: ItemOutcome::NotSent });
-        None
+        Vec::new()
+    }
+
+    fn judge(&mut self, result: ItemResult) -> ItemResult {
+        self.judged = true;
+        let outcome = result.failure.clone().map_or(ItemOutcome::Uploaded, ItemOutcome::Rejected);
+        self.items.push(ItemReport { item: result.item.id, outcome });
+        result
+    }
+
+    fn reject_missing(&mut self) -> Vec<ItemResult> {
+        let missing = std::mem::take(&mut self.missing);
+        missing.into_iter().map(|result| self.judge(result)).collect()
+    }
+
+    /// Decides about the items without content, after the last item: returns them as rejected if the source of the content
+    /// was available to this group before, and leaves them pending otherwise.
+    pub(super) fn end_missing(&mut self, available_before: bool) -> Vec<ItemResult> {
+        let saw_all = !self.is_over && !self.interrupted;
+        if saw_all && available_before {
+            return self.reject_missing();
+        }
+        let missing = std::mem::take(&mut self.missing);
+        let first = missing.first().and_then(|result| result.failure.as_ref());
+        if let Some(first) = first.filter(|_| saw_all) {
+            let (count, first) = (missing.len(), first.message());
+            let message = format!("the content of all {count} pending items is missing; {first}");
+            let failure = Failure::reported(None, Code::name(CONTENT), &message);
+            self.unreachable.get_or_insert(UploadError::Unreadable(failure));
+        }
+        for result in missing {
+            self.not_sent(result.item.id);
+        }
+        Vec::new()
+    }
+
+    pub(super) fn has_missing(&self) -> bool {
+        !self.missing.is_empty()
     }
 
     pub(super) fn report(mut self) -> Result<UploadReport, UploadError> {
@@ -140,7 +190,8 @@ impl UploadPass {
         }
         match self.unreachable {
             Some(error) if !self.judged && self.refusal.is_none() => return Err(error),
-            _ => {}
+            Some(error) => tracing::warn!("items stay pending: {error}"),
+            None => {}
         }
         self.items.sort_unstable_by_key(|report| report.item);
         let all = self.items.iter().all(|report| report.outcome == ItemOutcome::Uploaded);

@@ -38,14 +38,16 @@ pub(super) fn referenced_file(url: &str) -> Option<PathBuf> {
     url.strip_prefix("file:").map(PathBuf::from)
 }
 
-/// Opens all files in one task of the blocking pool.
+/// Opens all files in one task of the blocking pool. Copied content is below `kept`.
 pub(super) async fn open_all(
     files: Vec<Result<PathBuf, ContentError>>,
+    kept: Option<PathBuf>,
 ) -> Vec<Result<Chunks, ContentError>> {
     let count = files.len();
     let opened = tokio::task::spawn_blocking(move || {
         let mut buffer = vec![0; CHUNK_BYTES];
-        let begin = |file: Result<PathBuf, _>| OpenedFile::new(&file?, &mut buffer);
+        let begin =
+            |file: Result<PathBuf, _>| OpenedFile::new(&file?, &mut buffer, kept.as_deref());
         files.into_iter().map(begin).collect::<Vec<_>>()
     });
     let opened = opened.await.unwrap_or_else(|error| {
@@ -60,9 +62,12 @@ struct OpenedFile {
 }
 
 impl OpenedFile {
-    fn new(path: &Path, buffer: &mut [u8]) -> Result<Self, ContentError> {
+    fn new(path: &Path, buffer: &mut [u8], kept: Option<&Path>) -> Result<Self, ContentError> {
         let read_error = |error| read_error(path, &error);
-        let mut file = open_without_atime(path).map_err(read_error)?;
+        let mut file = open_without_atime(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => missing(path, kept, &error),
+            _ => read_error(error),
+        })?;
         let first = read_chunk(&mut file, buffer).map_err(read_error)?;
         Ok(Self { file, first })
     }
@@ -176,6 +181,18 @@ fn copy_from(
 
 pub(super) fn read_error(path: &Path, error: &io::Error) -> ContentError {
     ContentError::Read { place: path.display().to_string(), problem: error.to_string() }
+}
+
+/// The error of a file that does not exist.
+fn missing(path: &Path, kept: Option<&Path>, error: &io::Error) -> ContentError {
+    let place = path.display().to_string();
+    let folder = kept.filter(|kept| path.starts_with(kept)).or_else(|| path.parent());
+    let is_empty =
+        |folder: &Path| fs::read_dir(folder).map_or(true, |mut all| all.next().is_none());
+    match folder.filter(|folder| is_empty(folder)) {
+        Some(folder) => ContentError::NoFolder { place, folder: folder.display().to_string() },
+        None => ContentError::Missing { place, problem: error.to_string() },
+    }
 }
 
 pub(super) fn write_error(path: &Path, error: &io::Error) -> ContentError {

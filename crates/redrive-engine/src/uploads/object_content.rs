@@ -57,7 +57,7 @@ impl ObjectContent {
         let chunks = match content {
             NewContent::Bytes(bytes) => Chunks::whole(bytes),
             NewContent::File(file) => {
-                let chunks = open_all(vec![Ok(file)]).await.pop();
+                let chunks = open_all(vec![Ok(file)], None).await.pop();
                 chunks.unwrap_or_else(|| Ok(Chunks::whole(Bytes::new())))?
             }
         };
@@ -106,7 +106,7 @@ impl ObjectContent {
                     None => {
                         let place = format!("{}/{place}", objects.url());
                         let problem = "the object does not exist".to_owned();
-                        return Err(ContentError::Read { place, problem });
+                        return Err(ContentError::Missing { place, problem });
                     }
                 },
             };
@@ -136,7 +136,7 @@ impl Content for ObjectContent {
         let mut opened = Vec::with_capacity(urls.len());
         for url in urls {
             match referenced_file(&url) {
-                Some(file) => opened.append(&mut open_all(vec![Ok(file)]).await),
+                Some(file) => opened.append(&mut open_all(vec![Ok(file)], None).await),
                 None => opened.push(self.read(&url)),
             }
         }

@@ -128,7 +128,20 @@ impl<U: Uploader> Uploader for RetryingUploader<U> {
         self.log_start(group);
         let mut combined = CombinedReport::default();
         loop {
-            let report = self.inner.upload_pending(request).await?;
+            let report = match self.inner.upload_pending(request).await {
+                // What the calls before did is reported; the content may come back before the next upload.
+                Err(error @ UploadError::Unreadable(_)) if combined.retries > 0 => {
+                    tracing::warn!(upload = group.upload, group = group.group, "{error}");
+                    let pending = self.store.item_counts(group).await?.pending;
+                    return Ok(combined.partial(
+                        pending,
+                        self.clock.now(),
+                        self.settings.cap(),
+                        false,
+                    ));
+                }
+                report => report?,
+            };
             match report.outcome {
                 UploadOutcome::Partial => {}
                 _ if combined.retries == 0 => return Ok(report),
