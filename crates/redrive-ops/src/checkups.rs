@@ -157,8 +157,18 @@ impl Checkups {
         self.ok("store", format!("{}{chosen_by}", store.describe()));
         let difference = SystemClock.now().duration_since(store.now()).abs();
         self.ok("lease clock", format!("{:.3} s from the wall clock", difference.as_secs_f64()));
+        self.check_ready(store).await;
         self.check_durability(store).await;
         self.check_invariants(store).await;
+    }
+
+    /// Checks what `/readyz` checks: the store answers, and its disk has room.
+    async fn check_ready(&mut self, store: &dyn Store) {
+        const CHECK: &str = "ready";
+        match store.ping().await {
+            Ok(()) => self.ok(CHECK, "the store answers and is not full"),
+            Err(error) => self.fail(CHECK, with_causes(&error)),
+        }
     }
 
     /// Checks whether a commit survives a crash of the machine.

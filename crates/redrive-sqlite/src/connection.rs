@@ -5,16 +5,13 @@ use std::{path::Path, time::Duration};
 use redrive_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use crate::{Location, SqliteSync, error::Doing};
+use crate::{Location, SqliteSync, error::Doing, log_limit::LogLimit};
 
 /// How long a write waits for another process on the same file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of prepared statements that a connection keeps; more than the store has.
 const STATEMENT_CACHE: usize = 160;
-
-/// The log is written back to the file after this many pages: 16 MiB.
-const WAL_AUTOCHECKPOINT_PAGES: i64 = 4_096;
 
 const SETTING_UP: &str = "setting up the connection";
 
@@ -78,7 +75,7 @@ fn log_ahead(connection: &Connection, path: &Path) -> Result<()> {
             source: None,
         });
     }
-    connection.pragma_update(None, "wal_autocheckpoint", WAL_AUTOCHECKPOINT_PAGES).doing(&doing)
+    LogLimit::default().adjust(connection)
 }
 
 fn refuse_read_only(connection: &Connection, path: &Path) -> Result<()> {

@@ -17,6 +17,7 @@ mod boot_clock;
 mod columns;
 mod connection;
 mod file;
+mod log_limit;
 mod migrator;
 mod readers;
 mod room;

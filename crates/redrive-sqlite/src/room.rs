@@ -5,25 +5,27 @@
 
 use std::path::Path;
 
-use redrive_store::Result;
+use redrive_store::{Error, Result};
 
-#[cfg(unix)]
 pub(crate) fn check_room(path: &Path, min_free_bytes: u64) -> Result<()> {
-    use redrive_store::Error;
-
-    const DOING: &str = "looking for room on the disk";
-    let disk = rustix::fs::statvfs(path)
-        .map_err(|error| Error::Unavailable { doing: DOING.to_owned(), source: error.into() })?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free >= min_free_bytes {
-        return Ok(());
+    match free_bytes(path) {
+        Some(free) if free < min_free_bytes => {
+            let doing = "looking for room on the disk".to_owned();
+            let source = format!("{free} bytes are left, {min_free_bytes} are needed").into();
+            Err(Error::Full { doing, source })
+        }
+        _ => Ok(()),
     }
-    let source = format!("{free} bytes are left, {min_free_bytes} are needed").into();
-    Err(Error::Full { doing: DOING.to_owned(), source })
 }
 
-/// The free space is unknown on this platform.
+/// The free space of the disk, if the file system reports it.
+#[cfg(unix)]
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 #[cfg(not(unix))]
-pub(crate) fn check_room(_: &Path, _: u64) -> Result<()> {
-    Ok(())
+pub(crate) fn free_bytes(_: &Path) -> Option<u64> {
+    None
 }

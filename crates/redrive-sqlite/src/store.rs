@@ -80,7 +80,7 @@ pub struct SqliteOptions {
     /// Replaces the lease clock of the machine.
     pub lease_clock: Option<SqliteLeaseClock>,
     /// The store counts as full below this much free space, because the write-ahead log needs space
-    /// for every write. Default: 16 MiB.
+    /// for every write. Default: 4 MiB.
     pub min_free_bytes: u64,
 }
 
@@ -90,7 +90,7 @@ impl Default for SqliteOptions {
             synchronous: SqliteSync::default(),
             writer: WriterMode::default(),
             lease_clock: None,
-            min_free_bytes: 16 * 1024 * 1024,
+            min_free_bytes: 4 * 1024 * 1024,
         }
     }
 }

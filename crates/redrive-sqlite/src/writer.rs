@@ -22,7 +22,11 @@ use redrive_store::{Error, Result};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{WriterMode, error::database};
+use crate::{
+    WriterMode,
+    error::database,
+    log_limit::{LogLimit, empty_log},
+};
 
 /// Commands that may wait in the channel; further callers wait to send.
 const MAX_WAITING: usize = 4_096;
@@ -32,7 +36,7 @@ const MAX_GROUP: usize = 1_024;
 
 pub(crate) enum Writer {
     Thread { commands: Option<mpsc::Sender<Box<dyn WriteCommand>>>, thread: Option<JoinHandle<()>> },
-    Inline(Mutex<Connection>),
+    Inline(Mutex<(Connection, LogLimit)>),
 }
 
 /// A type-erased command: runs in the transaction, answered after the commit.
@@ -95,6 +99,10 @@ impl TransactionFailure {
         Self::ByCommand { full: matches!(error, Error::Full { .. }), why }
     }
 
+    fn is_full(&self) -> bool {
+        matches!(self.error(), Error::Full { .. })
+    }
+
     /// The same error for every command of the group. Each command may be retried.
     fn error(&self) -> Error {
         let doing = "writing".to_owned();
@@ -114,7 +122,7 @@ impl TransactionFailure {
 impl Writer {
     pub(crate) fn start(connection: Connection, mode: WriterMode) -> Result<Self> {
         match mode {
-            WriterMode::Inline => Ok(Self::Inline(Mutex::new(connection))),
+            WriterMode::Inline => Ok(Self::Inline(Mutex::new((connection, LogLimit::default())))),
             WriterMode::Thread => {
                 let (commands, receiver) = mpsc::channel(MAX_WAITING);
                 let thread = thread::Builder::new()
@@ -143,8 +151,8 @@ impl Writer {
                 commands.send(command).await.map_err(|_| writer_gone())?;
             }
             Self::Inline(connection) => {
-                let connection = connection.lock().map_err(|_| writer_gone())?;
-                commit_group(&connection, vec![command]);
+                let (connection, limit) = &mut *connection.lock().map_err(|_| writer_gone())?;
+                commit_group(connection, limit, vec![command]);
             }
         }
         outcome.await.map_err(|_| writer_gone())?
@@ -170,6 +178,7 @@ fn writer_gone() -> Error {
 }
 
 fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn WriteCommand>>) {
+    let mut limit = LogLimit::default();
     while let Some(first) = commands.blocking_recv() {
         let mut group = vec![first];
         while group.len() < MAX_GROUP
@@ -177,20 +186,37 @@ fn serve(connection: &Connection, mut commands: mpsc::Receiver<Box<dyn WriteComm
         {
             group.push(next);
         }
-        commit_group(connection, group);
+        commit_group(connection, &mut limit, group);
     }
 }
 
 /// Runs commands in one transaction and answers each after the commit.
-fn commit_group(connection: &Connection, mut group: Vec<Box<dyn WriteCommand>>) {
-    let lost = run_group(connection, &mut group).err();
-    if !connection.is_autocommit() {
-        // If the rollback fails, the next BEGIN fails and reports the error.
-        let _ = connection.execute_batch("ROLLBACK");
+fn commit_group(
+    connection: &Connection,
+    limit: &mut LogLimit,
+    mut group: Vec<Box<dyn WriteCommand>>,
+) {
+    // A limit that cannot be set is set before the next group.
+    let _ = limit.adjust(connection);
+    let mut lost = try_group(connection, &mut group).err();
+    if lost.as_ref().is_some_and(TransactionFailure::is_full) && empty_log(connection) {
+        lost = try_group(connection, &mut group).err();
     }
     for command in group {
         command.answer(lost.as_ref());
     }
+}
+
+fn try_group(
+    connection: &Connection,
+    group: &mut [Box<dyn WriteCommand>],
+) -> Result<(), TransactionFailure> {
+    let outcome = run_group(connection, group);
+    if !connection.is_autocommit() {
+        // If the rollback fails, the next BEGIN fails and reports the error.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    outcome
 }
 
 fn run_group(
@@ -206,12 +232,13 @@ fn run_group(
     };
     execute("BEGIN IMMEDIATE")?;
     redrive_store::failpoint!("sqlite.writer.begun");
-    if group.iter_mut().all(|command| command.run(connection).is_ok()) {
-        return commit();
-    }
-    if let [_lone] = group {
-        // The transaction had only this command, and is rolled back with it.
-        return Ok(());
+    let run = |command: &mut Box<dyn WriteCommand>| {
+        command.run(connection).err().map(TransactionFailure::by_command)
+    };
+    let Some(failure) = group.iter_mut().find_map(run) else { return commit() };
+    // A lone command is rolled back with its transaction. On a full disk the others would fail too.
+    if group.len() == 1 || failure.is_full() {
+        return Err(failure);
     }
     // Some errors end the transaction.
     if !connection.is_autocommit() {

@@ -46,6 +46,7 @@ fn plays_its_part() {
         "submit 100" => durability::submit_one_by_one(&open(&path).unwrap(), 100),
         "work until killed" => durability::work_until_killed(&open(&path).unwrap()),
         "fill the disk" => full_disk::fill_and_go_on(&path),
+        "write much to a small disk" => full_disk::write_much(&path),
         unknown => panic!("no such part: {unknown}"),
     }
 }
