@@ -196,7 +196,7 @@ fn ordinary_file(path: &Path) -> Result<Option<Metadata>> {
     }
 }
 
-fn folder_of(path: &Path) -> PathBuf {
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
