@@ -3,7 +3,7 @@
 //! An attempt extracts into the raw sink and validates the result. Only the verdict is written to the store: state, ledger
 //! and journal in one transaction. An attempt that is killed before has changed nothing that anyone reads.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, slice};
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -242,6 +242,14 @@ impl Work for PartitionWork {
             return Ok(Vec::new());
         }
         self.context.store.finish_partitions(finishes).await
+    }
+
+    async fn was_written(&self, finish: &PartitionFinish) -> Result<bool> {
+        let found = self.context.store.partitions_by_key(slice::from_ref(&finish.key)).await?;
+        match found.into_iter().flatten().next() {
+            Some(partition) => self.context.has_attempt(&finish.ledger_row(partition.id)).await,
+            None => Ok(false),
+        }
     }
 
     fn log_finish(&self, finish: &PartitionFinish, written: Written) {

@@ -131,6 +131,12 @@ impl Work for SourceReader {
         self.context.store.finish_feeds(ends).await
     }
 
+    /// A source has no ledger. Without a later lease on it, no other worker has read it.
+    async fn was_written(&self, end: &SourceFinish) -> Result<bool> {
+        let runs = self.context.store.pipeline_runs_by_id(&[PipelineRunId(end.lease.id)]).await?;
+        Ok(runs.iter().any(|run| run.feed.is_none() && run.feed_epoch == end.lease.epoch))
+    }
+
     fn log_finish(&self, end: &SourceFinish, written: Written) {
         let (pipeline, run) = (&self.pipeline.name, end.lease.id);
         match (&end.failure, written) {

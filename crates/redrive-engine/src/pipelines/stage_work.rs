@@ -260,6 +260,10 @@ impl Work for StageWork {
         }
     }
 
+    async fn was_written(&self, finish: &SampleFinish) -> Result<bool> {
+        self.context.has_attempt(&finish.ledger_row()).await
+    }
+
     fn log_finish(&self, finish: &SampleFinish, written: Written) {
         log_end(&self.served.pipeline, finish, written);
     }

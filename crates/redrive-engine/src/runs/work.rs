@@ -169,6 +169,10 @@ impl Work for RunWork {
         self.context.store.finish_runs(finishes, self.context.clock.now()).await
     }
 
+    async fn was_written(&self, finish: &RunFinish) -> Result<bool> {
+        self.context.has_attempt(&finish.ledger_row()).await
+    }
+
     fn log_finish(&self, finish: &RunFinish, written: Written) {
         log_end(&self.queue, finish, written);
     }

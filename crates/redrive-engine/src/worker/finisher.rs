@@ -64,6 +64,7 @@ impl<W: Work> Finisher<W> {
     async fn finish(&self, batch: Vec<W::Finish>) {
         let Self { work, held, write_times } = self;
         let mut retry = StoreRetry::new(work.name(), "results", batch.len());
+        let mut repeated = false;
         let written = loop {
             let started = monotonic();
             let answer = work.finish(&batch).await;
@@ -72,12 +73,20 @@ impl<W: Work> Finisher<W> {
                 Err(error) if error.is_transient() => retry.wait_after(&error).await,
                 answer => break answer,
             }
+            repeated = true;
         };
         match written {
-            Ok(written) => {
+            Ok(mut written) => {
                 redrive_store::failpoint!("engine.finish.written");
-                for (finish, written) in batch.iter().zip(written) {
-                    report_finish(&**work, finish, written);
+                for (finish, written) in batch.iter().zip(&mut written) {
+                    // If the store cannot tell, the result counts as refused, as the store said.
+                    if repeated
+                        && *written == Written::Stale
+                        && work.was_written(finish).await.unwrap_or(false)
+                    {
+                        *written = Written::Applied;
+                    }
+                    report_finish(&**work, finish, *written);
                 }
                 held.remove(batch.iter().map(|finish| work.finish_lease(finish)));
             }

@@ -47,6 +47,19 @@ impl WorkContext {
         (expired.claimed_at.unwrap_or(now).min(now), now)
     }
 
+    /// Whether the ledger has this row, and not one that a reaper wrote about the same attempt.
+    pub(crate) async fn has_attempt(&self, row: &AttemptRecord) -> Result<bool> {
+        let before = AttemptNumber(row.attempt.0.saturating_sub(1));
+        let found = self.store.attempts_of(&row.unit, before, 1).await?;
+        // Times are stored in microseconds.
+        let same = |found: &AttemptRecord| {
+            (found.attempt, &found.worker, found.outcome, found.cause)
+                == (row.attempt, &row.worker, row.outcome, row.cause)
+                && found.ended_at.as_microsecond() == row.ended_at.as_microsecond()
+        };
+        Ok(found.iter().any(same))
+    }
+
     /// How many workers a unit has lost since its last reset without an attempt being counted. Only a policy with
     /// `max_lost` needs to know.
     pub(crate) async fn lost_before(

@@ -110,6 +110,12 @@ pub trait Work: Send + Sync + 'static {
     /// Writes results, each guarded by its lease.
     async fn finish(&self, finishes: &[Self::Finish]) -> Result<Vec<Written>>;
 
+    /// Whether this result is in the store already. Asked about a result that the store refuses after an earlier write of
+    /// it failed: the earlier write may have been applied, and only its answer lost.
+    async fn was_written(&self, _finish: &Self::Finish) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Logs a result after it was written or refused.
     fn log_finish(&self, finish: &Self::Finish, written: Written);
 

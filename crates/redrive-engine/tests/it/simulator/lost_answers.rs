@@ -3,21 +3,24 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     sync::{Arc, Mutex},
 };
 
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Failure, ItemId, SampleId, SampleStatus};
+use redrive_core::{AttemptNumber, Failure, ItemId, PartitionKey, SampleId, SampleStatus};
 use redrive_engine::{
-    Engine, Handler, HttpUpload, HttpUploader, IteratorSource, Pipeline, RawSink, Stage,
-    StageAnswer, Stopper, Until, UploadRequest, Uploader, reference_content, stage_fn,
+    Clock, Engine, Handler, HttpUpload, HttpUploader, IteratorSource, Outcome, Pipeline, Queue,
+    RawSink, Source, Stage, StageAnswer, Stopper, SystemClock, Until, UploadRequest, Uploader,
+    extractor_fn, handler_fn, reference_content, stage_fn,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    ItemFilter, ItemGroup, NewItem, Operator, SampleFilter, Store, UnitKind, UnitRow,
+    AuditContext, ItemFilter, ItemGroup, Lane, LedgerPlace, NamedPartition, NewItem, NewRun,
+    Operator, PartitionAction, SampleFilter, Store, UnitKind, UnitRow,
 };
 use serde_json::{Value, json};
+use tracing::{Event, Level, Metadata, Subscriber, field::Field, span};
 
 use super::{
     chance::Chance,
@@ -108,6 +111,80 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
         written.insert(item.name, ledger.len());
     }
     assert_eq!(written, received, "as many attempts as there were requests");
+}
+
+/// Collects the warnings of this thread that say that the store refused a result, or that another worker has it.
+#[derive(Clone, Default)]
+struct Refusals(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Refusals {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |field: &Field, value: &dyn fmt::Debug| {
+            text.push_str(&format!("{field}={value:?} "));
+        });
+        if text.contains("refused") || text.contains("another worker") {
+            self.0.lock().unwrap().push(text);
+        }
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+// RUN-7
+#[tokio::test]
+async fn a_result_whose_first_answer_got_lost_is_not_reported_as_refused() {
+    let refusals = Refusals::default();
+    let _guard = tracing::subscriber::set_default(refusals.clone());
+    const FINISHES: [&[&str]; 4] =
+        [&["finish_runs"], &["finish_partitions"], &["finish_samples"], &["finish_feeds"]];
+    for lost in FINISHES {
+        let folder = tempfile::tempdir().unwrap();
+        let now = SystemClock.now();
+        let store: Arc<dyn Store> =
+            Arc::new(SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap());
+        let by = Operator { actor: "test".to_owned(), at: now, reason: None };
+        let runs: Vec<_> = (0..30).map(|n| NewRun::new("q", &json!(n), now).unwrap()).collect();
+        store.submit_runs(&runs, now).await.unwrap();
+        let days = (1..=30).map(|day| format!("ads/1/daily/2026-01-{day:02}").parse().unwrap());
+        let days: Vec<_> = days.map(|key: PartitionKey| NamedPartition::from(key)).collect();
+        let backfill = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+        let command = "test".to_owned();
+        let audit = AuditContext { by: by.clone(), command, filter: None, flags: Vec::new() };
+        store.change_partitions(&backfill, &days, &audit).await.unwrap();
+        let numbers = IteratorSource::new("numbers", || (0..30).map(|n| json!({ "n": n })));
+        let stage = Stage::new("a", counted("a", &Calls::default()));
+        let pipeline = Pipeline::new("p", Arc::new(numbers)).with_stage(stage);
+        store.start_pipeline_run(&pipeline.new_run(), &by).await.unwrap();
+
+        let conditions =
+            Conditions { loses_answer: 700, only: Some(lost), ..Conditions::default() };
+        let handler = handler_fn(|_| async { Outcome::Answered { value: None, verdict: None } });
+        let extractor =
+            extractor_fn(|_, _| async { Outcome::Answered { value: None, verdict: None } });
+        let engine = Engine::new(losing(&store, conditions))
+            .with_queue(Queue::new("q", handler))
+            .with_source(Source::new("ads", extractor, RawSink::folder(folder.path())))
+            .with_pipeline(pipeline);
+        let (_stopper, stop) = Stopper::new();
+        engine.run(stop, Until::Drained).await.unwrap();
+        for kind in [UnitKind::Run, UnitKind::Partition, UnitKind::Sample] {
+            let ledger = store.ledger_page(kind, &LedgerPlace::start(), 1_000).await.unwrap();
+            assert_eq!(ledger.len(), 30, "{lost:?}: {ledger:?}");
+        }
+        assert_eq!(*refusals.0.lock().unwrap(), [""; 0], "{lost:?}");
+    }
 }
 
 const SAMPLES: u64 = 60;
