@@ -1,17 +1,20 @@
 //! `redrive db migrate | rollback | status | backup`: manages the schema of a store (OPS-2, OPS-8).
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, Subcommand};
-use redrive::{StoreUrl, migrator};
+use redrive::{StoreUrl, config::Config, jiff::Timestamp, migrator};
 use redrive_engine::{Clock, SystemClock};
 use redrive_ops::views::MigrationView;
-use redrive_store::{Direction, Error, MigrationStep, Migrator};
+use redrive_store::{Direction, Error, Leased, MAX_PAGE, MigrationStep, Migrator, Store};
 use serde::Serialize;
 
 use crate::{
     confirm::confirm,
-    context::{ChosenStore, Context},
+    context::{ChosenStore, Context, IfMissing},
     exit::{CommandError, Exit},
     output::{TableColumn, TableRow},
 };
@@ -41,6 +44,8 @@ Examples:
     Migrate,
     /// Roll the schema back; data that only the newer schema can store is lost
     #[command(after_help = "\
+While workers or uploads hold leases that have not ended, the command refuses with exit code 4 and names them.
+
 Examples:
   redrive db rollback              roll back one version, after confirmation
   redrive db rollback --to 0 --yes remove all data of Redrive")]
@@ -52,6 +57,10 @@ Examples:
         /// Skip the confirmation
         #[arg(long)]
         yes: bool,
+
+        /// Roll back although workers hold leases; their work is lost, and they fail
+        #[arg(long)]
+        force: bool,
     },
     /// List the migrations and which of them the store has
     #[command(after_help = "\
@@ -117,7 +126,10 @@ pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, Command
     let migrator = || migrator(&store.url).map_err(|error| store.store_error(error));
     match args.command {
         DbCommand::Migrate => migrate(&store, context).await,
-        DbCommand::Rollback { to, yes } => rollback(&store, &*migrator()?, to, yes, context).await,
+        DbCommand::Rollback { to, yes, force } => {
+            let answers = RollbackAnswers { yes, force };
+            rollback(&store, &*migrator()?, to, answers, config.as_ref(), context).await
+        }
         DbCommand::Status => status(&store, &*migrator()?, context).await,
         DbCommand::Backup { file } => backup(&store, &file, context),
     }
@@ -128,11 +140,17 @@ async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, Command
     print_steps(&steps, "the schema is up to date", store, context)
 }
 
+struct RollbackAnswers {
+    yes: bool,
+    force: bool,
+}
+
 async fn rollback(
     store: &ChosenStore,
     migrator: &dyn Migrator,
     to: Option<u32>,
-    yes: bool,
+    RollbackAnswers { yes, force }: RollbackAnswers,
+    config: Option<&Config>,
     context: &Context,
 ) -> Result<Exit, CommandError> {
     let status = migrator.status().await.map_err(|error| store.store_error(error))?;
@@ -147,6 +165,10 @@ async fn rollback(
         return Err(CommandError::usage(message).help("`redrive db migrate` migrates forward"));
     }
     if target < current {
+        // Programs of this version hold no leases in an older schema.
+        if !force && current == migrator.latest() {
+            refuse_live_workers(store, config).await?;
+        }
         let url = &store.url;
         let question = format!(
             "Roll {url} back from schema {current} to {target} and lose the data of the newer schema?"
@@ -158,6 +180,43 @@ async fn rollback(
         .await
         .map_err(|error| store.store_error(error))?;
     print_steps(&steps, "there is nothing to roll back", store, context)
+}
+
+/// Fails if a lease has not ended: its holder is working with the data.
+async fn refuse_live_workers(
+    chosen: &ChosenStore,
+    config: Option<&Config>,
+) -> Result<(), CommandError> {
+    let store = chosen.open(config, IfMissing::Refuse).await?;
+    let live = live_workers(&*store).await.map_err(|error| chosen.store_error(error))?;
+    if live.is_empty() {
+        return Ok(());
+    }
+    let workers = live.iter().map(|(worker, leases)| format!("{worker} ({leases})"));
+    let workers = workers.collect::<Vec<_>>().join(", ");
+    let message =
+        format!("workers hold leases that have not ended: {workers}; nothing was changed");
+    Err(CommandError::new(Exit::Refused, message).help(
+        "stop the workers, or wait until the leases of killed workers end; --force rolls back anyway",
+    ))
+}
+
+/// The holders of leases that have not ended, and how many leases each holds.
+async fn live_workers(store: &dyn Store) -> redrive_store::Result<BTreeMap<String, usize>> {
+    let (now, mut live) = (store.now(), BTreeMap::new());
+    for kind in Leased::ALL {
+        let mut after = 0;
+        loop {
+            // All leases have ended by then.
+            let page = store.expired_leases(kind, Timestamp::MAX, None, after, MAX_PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.lease.id;
+            for lease in page.into_iter().filter(|lease| lease.until > now) {
+                *live.entry(lease.owner.0).or_default() += 1;
+            }
+        }
+    }
+    Ok(live)
 }
 
 fn print_steps(

@@ -55,6 +55,10 @@ pub enum Leased {
     Feed,
 }
 
+impl Leased {
+    pub const ALL: [Self; 5] = [Self::Partition, Self::Run, Self::Group, Self::Sample, Self::Feed];
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseRef {
     /// The id of the row with the lease: a run, a sample, the work row of a partition, a group or a
