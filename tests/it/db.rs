@@ -1,6 +1,10 @@
 //! `redrive db`.
 
-use std::{fs, net::TcpListener, process::Stdio};
+use std::{
+    fs,
+    net::TcpListener,
+    process::{Command, Stdio},
+};
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -8,6 +12,7 @@ use serde_json::json;
 use crate::{
     databases::{execute, fresh_postgres, one_of_each, server},
     folder::{Ended, Folder},
+    shop::Shop,
 };
 
 /// Every migration there is, in order.
@@ -229,6 +234,100 @@ fn a_backup_is_a_whole_store_in_a_new_file() {
     assert!(advice.contains("pg_dump --schema=redrive"), "{advice}");
     let memory = db(&folder, "sqlite::memory:", &["backup", "m.db"]).failed(1);
     assert!(memory.contains("not a SQLite file"), "{memory}");
+}
+
+/// A backup that has written a part of its copy.
+struct Unfinished(std::process::Child);
+
+impl Unfinished {
+    fn start(folder: &Folder, before: &[String]) -> Self {
+        let mut command = folder.command(&["db", "backup", "--store", "sqlite:store.db", "b.db"]);
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let is_begun = |name: &String| {
+            let size = fs::metadata(folder.path().join(name)).map_or(0, |file| file.len());
+            size > 1_000_000 && !before.contains(name)
+        };
+        while !copies(folder).iter().any(is_begun) {
+            assert!(child.try_wait().unwrap().is_none(), "it was too fast");
+        }
+        Self(child)
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn copies(folder: &Folder) -> Vec<String> {
+    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    names.filter(|name| name.starts_with(".redrive-backup-")).collect()
+}
+
+// OPS-8
+#[test]
+fn the_unfinished_copy_of_a_killed_backup_is_removed_by_the_next_backup() {
+    let folder = Folder::new();
+    db(&folder, "sqlite:store.db", &["migrate"]).ok();
+    let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+        INSERT INTO runs (queue, payload, submitted_at, status, ready)
+        SELECT 'q', hex(zeroblob(25000)), 0, 'discovered', 1 FROM n";
+    let connection = Connection::open(folder.path().join("store.db")).unwrap();
+    connection.execute_batch(rows).unwrap();
+    drop(connection);
+    Unfinished::start(&folder, &[]).kill();
+    let killed = copies(&folder);
+    assert!(!killed.is_empty());
+    let running = Unfinished::start(&folder, &killed);
+    running.signal("-STOP");
+    let left = copies(&folder);
+    assert!(!left.is_empty() && left.iter().all(|name| !killed.contains(name)), "{left:?}");
+    assert_eq!(db(&folder, "sqlite:store.db", &["backup", "other.db"]).code, Some(0));
+    assert_eq!(copies(&folder), left, "the copy of a running backup is left alone");
+    running.kill();
+    assert_eq!(db(&folder, "sqlite:store.db", &["backup", "b.db"]).code, Some(0));
+    assert_eq!(copies(&folder), [""; 0]);
+}
+
+// OPS-2
+#[test]
+fn a_rollback_is_refused_while_workers_hold_leases() {
+    let config = "[[queue]]\nname = \"work\"\nlease = \"2s\"\n\
+                  handler = { exec = [\"/bin/sh\", \"work.sh\"] }\n";
+    let handler = "while kill -0 \"$PPID\"; do sleep 0.1; done\n";
+    let (folder, other) = (Folder::new(), Folder::new());
+    let [_, postgres] = one_of_each(&folder);
+    for (folder, store) in [(folder, "sqlite:store.db"), (other, postgres.as_str())] {
+        let shop = Shop::selling(folder, store, config, handler);
+        shop.submit("");
+        let mut worker = shop.start_worker(&[]);
+        worker.wait_for("queue=work attempt=");
+        let rollback = || shop.run(&["db", "rollback", "--to", "0", "--yes"]);
+        let refused = rollback().failed(4);
+        let run = shop.show(1);
+        let holder = run["lease_owner"].as_str().unwrap();
+        assert!(refused.contains(&format!("{holder} (1)")), "{refused}");
+        assert!(
+            refused.contains("nothing was changed") && refused.contains("--force"),
+            "{refused}"
+        );
+        worker.signal("-KILL");
+        worker.end();
+        // The lease of a lost worker ends by itself.
+        let rolled_back = loop {
+            let ended = rollback();
+            if ended.code != Some(4) {
+                break ended;
+            }
+        };
+        assert_eq!(rolled_back.code, Some(0), "{}", rolled_back.stderr);
+    }
 }
 
 // OPS-4

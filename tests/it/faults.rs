@@ -176,6 +176,15 @@ fn the_late_result_of_a_stopped_worker_is_refused_and_the_run_ends_once() {
     });
 }
 
+/// A lost attempt began when it was claimed, not when the loss was found out. The lease is one second, and starts a moment
+/// before the claim.
+#[track_caller]
+pub(crate) fn lasted_a_lease(attempt: &Value) {
+    let at = |field: &str| attempt[field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let lasted = at("ended_at").duration_since(at("started_at"));
+    assert!(lasted >= jiff::SignedDuration::from_millis(900), "{attempt}");
+}
+
 /// The first attempt was lost, the second passed; the result of the first is nowhere.
 #[track_caller]
 fn ended_once_after_a_loss(shop: &Shop, id: i64) {
@@ -184,6 +193,7 @@ fn ended_once_after_a_loss(shop: &Shop, id: i64) {
     let ends: Vec<_> = attempts.iter().map(|end| json!([end["outcome"], end["cause"]])).collect();
     assert_eq!(ends, [json!(["retrying", "lost_worker"]), json!(["success", null])], "{story}");
     assert_ne!(attempts[0]["worker"], attempts[1]["worker"]);
+    lasted_a_lease(&attempts[0]);
     assert_eq!(
         (&story["run"]["status"], &story["run"]["result"]),
         (&json!("passed"), &Value::Null)

@@ -11,6 +11,7 @@ use redrive::{
 };
 
 use super::yard::Yard;
+use crate::faults::lasted_a_lease;
 
 /// What may not change when a reprocess fails.
 fn authority(
@@ -54,6 +55,8 @@ fn a_reprocess_that_fails_or_is_killed_leaves_everything_as_it_was() {
         assert_eq!(authority(&yard, &key), before);
         let ledger = yard.ledger(&key);
         assert_eq!(ledger[2].cause.unwrap().name(), "lost_worker");
+        let story = yard.shop.run(&["why", &format!("partition:{key}"), "-o", "json"]).json();
+        lasted_a_lease(&story["attempts"][2]);
         assert_eq!(yard.journal(&key).last().unwrap().1, "partition.lease_lost");
 
         std::fs::remove_file(yard.shop.folder.path().join("mode")).unwrap();

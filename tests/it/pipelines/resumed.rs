@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::mill::{CONFIG, Mill, counts};
-use crate::shop::Worker;
+use crate::{faults::lasted_a_lease, shop::Worker};
 
 // PIP-1, PIP-2, OPS-6
 #[test]
@@ -31,6 +31,8 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
         assert_eq!(mill.calls(), calls, "nothing that was finished is done again");
         let lost = "SELECT code FROM attempts WHERE unit_id = 3 AND outcome = 'retrying'";
         assert_eq!(mill.texts(lost), ["lost_worker"]);
+        let story = mill.run(&["why", "sample:3/grind", "-o", "json"]).json();
+        lasted_a_lease(&story["stages"][0]["attempts"][0]);
         mill.doctor();
     }
 }
