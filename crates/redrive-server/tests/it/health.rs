@@ -86,6 +86,8 @@ async fn a_store_without_room_is_not_ready_and_the_process_is_healthy() {
     let (status, body) = get(listen(store.clone()).await.unwrap(), "/readyz").await;
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
     assert!(body.contains("the store has no room left"), "{body}");
+    let (_, doctor) = get(listen(store.clone()).await.unwrap(), "/v1/doctor").await;
+    assert!(doctor.contains("bytes are left"), "{doctor}");
     assert_eq!(get(listen(store).await.unwrap(), "/healthz").await.0, "HTTP/1.1 200 OK");
 }
 
