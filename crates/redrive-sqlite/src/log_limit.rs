@@ -5,7 +5,7 @@
 //! So the number follows the free space, and a write that finds the disk full shortens the log and is
 //! run again.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, time::Duration};
 
 use redrive_store::Result;
 use rusqlite::Connection;
@@ -36,8 +36,8 @@ pub(crate) struct LogLimit {
 impl LogLimit {
     /// Adjusts the limit to the free space of the disk. A database in memory has no log.
     pub(crate) fn adjust(&mut self, connection: &Connection) -> Result<()> {
-        match connection.path().filter(|path| !path.is_empty()).map(PathBuf::from) {
-            Some(path) => self.adjust_to(connection, free_bytes(&path)),
+        match connection.path().filter(|path| !path.is_empty()) {
+            Some(path) => self.adjust_to(connection, free_bytes(Path::new(path))),
             None => Ok(()),
         }
     }

@@ -119,26 +119,28 @@ impl UploadPass {
                 self.unreachable.get_or_insert(UploadError::Unreadable(failure));
                 return self.not_sent(result.item.id);
             }
-            // The other items would fail like this one.
             SendResult::Refused(failure) => {
                 self.refusal.get_or_insert(failure);
-                self.is_over = true;
-                return self.not_sent(result.item.id);
+                return self.end_with(result.item.id);
             }
             SendResult::Unreachable(failure) => {
                 self.unreachable.get_or_insert(UploadError::Unreachable(failure));
-                self.is_over = true;
-                return self.not_sent(result.item.id);
+                return self.end_with(result.item.id);
             }
             SendResult::Unreadable(failure) => {
                 self.unreachable.get_or_insert(UploadError::Unreadable(failure));
-                self.is_over = true;
-                return self.not_sent(result.item.id);
+                return self.end_with(result.item.id);
             }
         };
         let mut judged = self.reject_missing();
         judged.push(self.judge(ItemResult { failure, ..result }));
         judged
+    }
+
+    /// Ends the pass: the other items would fail like this one.
+    fn end_with(&mut self, item: ItemId) -> Vec<ItemResult> {
+        self.is_over = true;
+        self.not_sent(item)
     }
 
     /// The item is neither acknowledged nor rejected.
