@@ -104,12 +104,12 @@ fn content_on_a_disk_that_is_not_mounted_costs_its_items_nothing() {
             }
             assert!(shop.server.received().is_empty());
         };
-        for n in 0..5 {
-            shop.add(&names[n], format!("kept {n}"));
+        for name in &names[..5] {
+            shop.add(name, format!("kept as {name}"));
         }
-        for n in 5..10 {
-            shop.shop.folder.write(&names[n], format!("left {n}"));
-            shop.shop.run(&[&ADD[..], &["--in-place", &names[n]]].concat()).ok();
+        for name in &names[5..] {
+            shop.shop.folder.write(name, format!("left at {name}"));
+            shop.shop.run(&[&ADD[..], &["--in-place", name]].concat()).ok();
         }
         for disk in ["raw", "disk"] {
             fs::rename(path(disk), path(&format!("{disk} elsewhere"))).unwrap();
