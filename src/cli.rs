@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune, queue,
-    runs, serve, state, up, uploads, why, worker,
+    runs, serve, state, token, up, uploads, why, worker,
 };
 
 #[derive(Debug, Parser)]
@@ -150,6 +150,8 @@ pub(crate) enum CliCommand {
     Prune(prune::PruneArgs),
     /// Serve the API and the dashboard over HTTP
     Serve(serve::ServeArgs),
+    /// Make and list tokens of the server
+    Token(token::TokenArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }

@@ -2,8 +2,12 @@
 
 use std::{env, io, net::SocketAddr, time::Duration};
 
-use redrive::{build_pipeline, build_upload, config, traces::Traces};
-use redrive_server::{Access, Server, ServerSetup, Token, Uploads};
+use redrive::{
+    build_pipeline, build_upload,
+    config::{self, TokenDigest},
+    traces::Traces,
+};
+use redrive_server::{Access, NamedToken, Role, Server, ServerSetup, Token, Uploads};
 use redrive_store::WorkerId;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -39,7 +43,7 @@ pub(crate) async fn listen(
     Server::listen(address, setup).await.map_err(|error| match error {
         redrive_server::ServerError::UnprotectedAddress(open) => {
             CommandError::new(Exit::Error, open.to_string())
-                .help("set operator-token in [server], or listen on 127.0.0.1")
+                .help("`redrive token new` makes a token for [server]; or listen on 127.0.0.1")
         }
         redrive_server::ServerError::Listen { ref source, .. }
             if source.kind() == io::ErrorKind::AddrInUse =>
@@ -117,23 +121,43 @@ fn serve_error(error: impl std::error::Error + Send + Sync + 'static) -> Command
     CommandError::new(Exit::Error, "cannot serve").caused_by(error)
 }
 
+/// The tokens of a server. `operator-token` and `viewer-token` are named by their roles.
 fn access(declared: config::ServerConfig) -> Result<Access, CommandError> {
-    Ok(Access {
-        viewer: declared.viewer_token.as_deref().map(token).transpose()?,
-        operator: declared.operator_token.as_deref().map(token).transpose()?,
-        hosts: declared.hosts,
-    })
+    let mut tokens = Vec::new();
+    for (variable, role) in
+        [(declared.operator_token, Role::Operator), (declared.viewer_token, Role::Viewer)]
+    {
+        if let Some(variable) = variable {
+            tokens.push(NamedToken::new(role.name(), role, token(&variable)?));
+        }
+    }
+    for named in declared.tokens {
+        let role = Role::from_name(named.role).unwrap_or(Role::Submitter);
+        let token = match &named.digest {
+            TokenDigest::Written(digits) => Token::from_sha256(digits),
+            TokenDigest::Env(variable) => Token::from_sha256(variable_of(variable)?.trim()),
+        };
+        let token = token.ok_or_else(|| {
+            let message = format!("the SHA-256 of token {:?} is invalid", named.name);
+            CommandError::new(Exit::Error, message).help("`redrive token new` makes a token")
+        })?;
+        tokens.push(NamedToken { name: named.name, role, token, revoked: named.revoked });
+    }
+    Ok(Access { tokens, hosts: declared.hosts, trusted_proxies: declared.trusted_proxies })
 }
 
 /// Reads a token from an environment variable.
 fn token(variable: &str) -> Result<Token, CommandError> {
-    let text = env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
-        let message = format!("[server] takes a token from ${variable}, which is not set");
-        CommandError::new(Exit::Error, message).help("`openssl rand -hex 32` generates a token")
-    })?;
-    Token::new(&text).ok_or_else(|| {
+    Token::new(&variable_of(variable)?).ok_or_else(|| {
         let message = format!("the token in ${variable} is too short");
         CommandError::new(Exit::Error, message)
             .help(format!("use at least {} characters", Token::MIN_BYTES))
+    })
+}
+
+fn variable_of(variable: &str) -> Result<String, CommandError> {
+    env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
+        let message = format!("[server] takes a token from ${variable}, which is not set");
+        CommandError::new(Exit::Error, message).help("`redrive token new` makes a token")
     })
 }

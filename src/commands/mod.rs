@@ -15,6 +15,7 @@ pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod state;
+pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod uploads;
 pub(crate) mod why;
@@ -46,6 +47,7 @@ pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, 
         CliCommand::Doctor(args) => doctor::run(args, context).await,
         CliCommand::Prune(args) => prune::run(args, context).await,
         CliCommand::Serve(args) => serve::run(args, context).await,
+        CliCommand::Token(args) => token::run(args, context),
         CliCommand::Completions(args) => completions::run(args, context),
     }
 }

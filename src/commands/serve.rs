@@ -15,9 +15,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-GET /healthz returns 200 while the process runs, GET /readyz while the store responds too. The API is under /v1;
-/openapi.json describes it. An address that other machines can reach needs a token: operator-token in [server]
-names its environment variable.
+GET /healthz returns 200 while the process runs, GET /readyz while the store responds and takes writes. The API is under
+/v1; /openapi.json describes it. An address that other machines can reach needs a token: `redrive token new` makes one.
 
 Examples:
   redrive serve

@@ -6,7 +6,11 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::{databases::one_of_each, folder::Folder};
+use crate::{
+    databases::{execute, fresh_postgres, one_of_each},
+    folder::Folder,
+    up::Process,
+};
 
 /// A server that listens, and where.
 fn start(folder: &Folder, store: &str) -> (Child, String) {
@@ -66,4 +70,105 @@ fn a_client_that_says_nothing_more_does_not_keep_a_server_that_is_told_twice() {
         while child.try_wait().unwrap().is_none() && TcpStream::connect(&address).is_ok() {}
     }
     assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+/// A figure of a process in kilobytes, such as `VmRSS`.
+#[cfg(target_os = "linux")]
+fn memory_kb(id: u32, figure: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
+    line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn four_lists_of_large_payloads_at_once_need_little_memory() {
+    let folder = Folder::new();
+    let line = format!("{{\"queue\": \"q\", \"payload\": \"{}\"}}\n", "x".repeat(1_000_000));
+    folder.write("runs.jsonl", line.repeat(150));
+    for store in &one_of_each(&folder) {
+        folder.run(&["db", "migrate", "--store", store]).ok();
+        folder.run(&["runs", "submit", "--from", "runs.jsonl", "--store", store]).ok();
+        let (mut child, address) = start(&folder, store);
+        let get = |path: &str| {
+            let mut connection = TcpStream::connect(&address).unwrap();
+            let request =
+                format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            connection.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            connection.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK"), "{path}: {answer:.300}");
+        };
+        get("/v1/overview");
+        let idle = memory_kb(child.id(), "VmRSS:");
+        for path in ["/v1/runs?limit=10000", "/v1/runs?limit=10000&data=true", "/runs"] {
+            std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(|| get(path))));
+        }
+        let more = memory_kb(child.id(), "VmHWM:") - idle;
+        assert!(more < 100_000, "{more} kB more than {idle} kB, with {store}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_not_ready() {
+    let folder = Folder::new();
+    let store = fresh_postgres();
+    folder.run(&["db", "migrate", "--store", &store]).ok();
+    let server = Process::serving(&folder, &["serve", "--store", &store]);
+    assert_eq!(server.get("/readyz").0, 200);
+    let (_, database) = store.rsplit_once('/').unwrap();
+    let switch = |state: &str| {
+        let sql = format!("ALTER DATABASE {database} SET default_transaction_read_only = {state}");
+        execute(&crate::databases::server(), &sql);
+        // Sessions read the setting when they start.
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{database}'"
+        );
+        execute(&crate::databases::server(), &sql);
+    };
+    switch("on");
+    let (status, body) = server.get("/readyz");
+    assert_eq!(status, 503, "{body}");
+    assert_eq!(server.get("/healthz").0, 200);
+    switch("off");
+    // A connection whose end the pool has not noticed may be met first.
+    while server.get("/readyz").0 != 200 {}
+}
+
+#[test]
+fn a_new_token_is_printed_once_listed_and_revoked() {
+    let folder = Folder::new();
+    let printed = folder.run(&["token", "new", "--name", "ci", "--role", "submitter"]).ok();
+    let (token, lines) = printed.split_once("\n\n").unwrap();
+    assert!(!lines.contains(token), "{printed}");
+    let viewer = folder.run(&["token", "new", "--name", "ann", "--role", "viewer", "-o", "json"]);
+    let viewer: serde_json::Value = serde_json::from_str(&viewer.ok()).unwrap();
+    let (ann, entry) = (viewer["token"].as_str().unwrap(), viewer["config"].as_str().unwrap());
+    let entry = entry.replace("sha256 = ", "revoked = true\nsha256 = ");
+    folder.write("redrive.toml", format!("{lines}\n{entry}\n"));
+    let listed = folder.run(&["token", "list"]).ok();
+    let row = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(row("ci").contains("submitter") && row("ann").contains("yes"), "{listed}");
+    assert!(!listed.contains(token), "{listed}");
+    let server = Process::serving(&folder, &["serve"]);
+    let submit = |token: &str| {
+        let mut connection = TcpStream::connect(server.address()).unwrap();
+        let request = format!(
+            "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+             Connection: close\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n\
+             {{\"queue\":\"q\",\"payload\":1     }}"
+        );
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(submit(token), "201");
+    assert_eq!(submit(ann), "401", "revoked");
+    assert_eq!(server.get("/v1/runs").0, 401);
+    for wrong in [["--name", "", "--role", "viewer"], ["--name", "x", "--role", "king"]] {
+        folder.run(&[&["token", "new"], &wrong[..]].concat()).failed(2);
+    }
 }

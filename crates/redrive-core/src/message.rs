@@ -30,7 +30,7 @@ pub struct Message(String);
 impl Message {
     /// Cleans and bounds a text.
     pub fn clean(text: &str) -> Self {
-        if text.len() <= MAX_MESSAGE_BYTES && !text.chars().any(must_escape) {
+        if text.len() <= MAX_MESSAGE_BYTES && !text.chars().any(Self::must_escape) {
             return Self(text.to_owned());
         }
         let (whole, taken) = escape(text.chars(), MAX_MESSAGE_BYTES);
@@ -50,6 +50,13 @@ impl Message {
         Self::clean(&String::from_utf8_lossy(bytes))
     }
 
+    /// Whether a character could change how the text around it is displayed: control characters except line
+    /// breaks and tabs, and marks of the writing direction.
+    pub fn must_escape(c: char) -> bool {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -65,18 +72,13 @@ impl fmt::Display for Message {
     }
 }
 
-/// Includes the characters that reorder or hide text on a terminal (bidirectional controls).
-fn must_escape(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// Escapes characters until `budget` bytes are filled. Returns the pieces in input order, and the
 /// number of input bytes they represent. The budget bounds the cost of a huge text.
 fn escape(chars: impl Iterator<Item = char>, budget: usize) -> (Vec<String>, usize) {
     let (mut pieces, mut filled, mut taken) = (Vec::new(), 0, 0);
     for c in chars {
-        let piece = if must_escape(c) { c.escape_unicode().to_string() } else { c.to_string() };
+        let piece =
+            if Message::must_escape(c) { c.escape_unicode().to_string() } else { c.to_string() };
         if filled + piece.len() > budget {
             break;
         }

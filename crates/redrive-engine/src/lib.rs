@@ -73,7 +73,7 @@ pub use pipelines::{
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use redrive_retry::{
     AnyError, ByItself, Classify, Clock, Ended, Explained, GaveUp, NoRandomness, Retry, RetryEvent,
-    RetryRules, RetryState, SteadyClock, Stop, Stopper, SystemClock, When, retry,
+    RetryRules, RetryState, SteadyClock, Stop, Stopper, SystemClock, When, random_u64, retry,
 };
 pub use runs::queue::Queue;
 pub use uploads::{

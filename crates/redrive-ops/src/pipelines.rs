@@ -47,7 +47,7 @@ impl Ops {
         limit: u32,
     ) -> Result<Vec<SampleView>> {
         let pages = SamplePages::new(self.store().clone(), filter);
-        let mut pages = pages.after(after).with_limit(limit.into());
+        let mut pages = pages.after(after).with_limit(limit.into()).without_data();
         let mut found = Vec::new();
         loop {
             let page = pages.next().await?;

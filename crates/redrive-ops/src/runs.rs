@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use redrive_core::{RunId, RunState, RunStatus, Unit};
 use redrive_engine::RunMode;
 use redrive_store::{
-    DataEdit, InvalidRun, JournalEntry, NewRun, Operator, PausedQueue, QueueStats, Result,
-    RunAction, RunChange, RunFilter, RunRecord, Written,
+    DataEdit, InvalidRun, JournalEntry, NewRun, Operator, PageLimit, PausedQueue, QueueStats,
+    Result, RunAction, RunChange, RunFilter, RunRecord, Written,
 };
 use serde_json::{Value, json};
 
@@ -124,10 +124,11 @@ impl Ops {
     ) -> Result<()> {
         let mut after = RunId(0);
         loop {
-            let page = self.store().runs_page(filter, after, SELECTION_PAGE).await?;
+            let limit = PageLimit::without_data(SELECTION_PAGE);
+            let page = self.store().runs_page(filter, after, limit).await?;
             ids.extend(page.iter().map(|run| run.id));
             match page.last() {
-                Some(last) if page.len() >= SELECTION_PAGE as usize && ids.len() < max => {
+                Some(last) if limit.is_reached(&page) && ids.len() < max => {
                     after = last.id;
                 }
                 _ => return Ok(()),

@@ -1,6 +1,8 @@
--- dead_samples_page by the time of death, the newest first. Reads every dead letter and keeps a page of them.
+-- dead_samples_page by the time of death, the newest first. Reads every dead letter and keeps a page of
+-- them, without their data.
 SELECT
-    samples.id, samples.run_id, run.pipeline, samples.line, samples.data, samples.status, samples.stage,
+    samples.id, samples.run_id, run.pipeline, samples.line,
+    CASE WHEN samples.data IS NOT NULL THEN 'null' END AS data, samples.status, samples.stage,
     run.stages[samples.stage + 1], samples.attempts, samples.attempts_at_reset, samples.retry_count,
     samples.deferrals, samples.next_retry_at, samples.first_attempt_at, samples.last_attempt_at,
     samples.error_class, samples.error_code, samples.error_message, samples.fingerprint,

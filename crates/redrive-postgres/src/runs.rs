@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, Epoch, History, RunId, RunStatus};
 use redrive_store::{
-    Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, NewRun, Operator, PausedQueue,
-    QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish, RunRecord, Runs,
-    SubmittedRun, WorkerId, Written,
+    Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, MAX_PAGE_BYTES, NewRun, Operator,
+    PageLimit, PausedQueue, QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter,
+    RunFinish, RunRecord, Runs, SubmittedRun, WorkerId, Written,
 };
 use tokio_postgres::Row;
 
@@ -105,14 +105,16 @@ impl Runs for PostgresStore {
         &self,
         filter: &RunFilter,
         after: RunId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
         let RunFilter { queue, category, status } = filter;
         let page = bind!(
             queries::RUNS_PAGE,
             after => &after.0,
-            limit => &i64::from(limit),
+            limit => &i64::from(limit.rows),
+            with_data => &limit.with_data,
+            max_bytes => &(MAX_PAGE_BYTES as i64),
             queue => queue,
             category => category,
             status => &status.map(RunStatus::name),

@@ -13,9 +13,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
 use redrive_store::{
-    ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator, PipelineRunRecord, Result,
-    SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine, SampleRecord, SampleWritten,
-    Samples, Served, SourcePosition, WorkerId, Written, stage_or_source,
+    ClaimedSample, DataEdit, DeadCause, LeaseRef, MAX_PAGE_BYTES, NewSample, Operator, PageLimit,
+    PipelineRunRecord, Result, SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine,
+    SampleRecord, SampleWritten, Samples, Served, SourcePosition, WorkerId, Written,
+    stage_or_source,
 };
 
 #[async_trait]
@@ -83,7 +84,7 @@ impl Samples for PostgresStore {
         &self,
         filter: &SampleFilter,
         after: SampleId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
         let (status, filter) = (filter.status, FilterValues::of(filter));
         let page = bind!(
@@ -92,7 +93,9 @@ impl Samples for PostgresStore {
                 _ => queries::SAMPLES_PAGE,
             },
             after => &after.0,
-            limit => &i64::from(limit),
+            limit => &i64::from(limit.rows),
+            with_data => &limit.with_data,
+            max_bytes => &(MAX_PAGE_BYTES as i64),
             ..FilterValues(filter)
         );
         let rows = self.session(READING).await?.query(page).await?;

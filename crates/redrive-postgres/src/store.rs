@@ -32,7 +32,8 @@ const DURABILITY_SETTINGS: SqlQuery = sql_query!(
 );
 const SERVER_VERSION: SqlQuery =
     sql_query!("server_version", "SELECT pg_catalog.current_setting('server_version')");
-const PING: SqlQuery = sql_query!("ping", "SELECT 1");
+/// Changes nothing, and writes nothing to the log. A server that takes no writes refuses the statement.
+const PING: SqlQuery = sql_query!("ping", "DELETE FROM redrive.paused_queues WHERE false");
 
 #[derive(Clone)]
 pub struct PostgresOptions {

@@ -5,6 +5,13 @@
   if (!main || !window.Worker) return;
   const state = document.getElementById("live");
   const showState = (text) => { if (state && state.textContent !== text) state.textContent = text; };
+  // The session has ended, or its token was changed.
+  const showSignIn = () => {
+    const link = document.createElement("a");
+    link.href = "/login";
+    link.textContent = "sign in again";
+    if (state) state.replaceChildren(link);
+  };
   let seen = main.dataset.live, busy = false, again = false, lost = false;
 
   // A form in use is not replaced.
@@ -33,17 +40,17 @@
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (answer.redirected && new URL(answer.url).pathname === "/login") { showSignIn(); return; }
       const fresh = answer.ok && page.querySelector("main[data-live]");
       if (fresh) { patchChildren(main, fresh); main.dataset.live = fresh.dataset.live; showState("live"); }
-    } catch { showState("waiting for the server"); }
-    busy = false;
+    } catch { showState("waiting for the server"); } finally { busy = false; }
     if (again) { again = false; setTimeout(refresh, 1000); }
   };
 
   // One worker serves all pages; see events.js.
   const listener = window.SharedWorker ? new SharedWorker("/assets/events.js").port : new Worker("/assets/events.js");
   listener.onmessage = ({ data }) => {
-    if (data.state === "lost") { lost = true; showState("waiting for the server"); }
+    if (data.state === "lost") { lost = true; refresh(); }
     // A restarted server counts versions from one again.
     if (data.state === "live") { showState("live"); if (lost) { lost = false; refresh(); } }
     if (data.version && data.version !== seen) { seen = data.version; refresh(); }

@@ -1,6 +1,6 @@
 //! The setup of a server, and the state that all requests share.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 use axum::http::StatusCode;
 use redrive_core::Message;
@@ -11,7 +11,8 @@ use tokio::sync::Mutex;
 
 use crate::{
     ServerLimits, Uploads, access::Access, group_sends::GroupSends, guard::Caller,
-    pages::live::Live, problem::ProblemDetails, rate_limit::AddressRateLimit,
+    pages::live::Live, problem::ProblemDetails, problem_kind::ProblemKind,
+    rate_limit::AddressRateLimit, sessions::Sessions,
 };
 
 pub struct ServerSetup {
@@ -26,8 +27,9 @@ pub struct ServerSetup {
     pub write_times: Arc<WriteTimes>,
 }
 
-/// Wrong tokens from one address in a minute. Beyond the limit the correct token is rejected too: otherwise an
-/// attacker could go on guessing.
+/// Wrong tokens from one address in a minute; further ones are answered late. The correct token always passes:
+/// otherwise one client with an old token would lock out all others behind the same address. Guessing is hopeless
+/// anyway, because a token has at least 16 characters.
 const MAX_WRONG_TOKENS_PER_MINUTE: u32 = 60;
 
 pub(crate) struct App {
@@ -37,8 +39,8 @@ pub(crate) struct App {
     pub(crate) watch: Watch,
     pub(crate) live: Live,
     pub(crate) access: Access,
-    /// By address, so that nobody can guess a token.
-    pub(crate) wrong_tokens: AddressRateLimit,
+    pub(crate) sessions: Sessions,
+    wrong_tokens: AddressRateLimit,
     pub(crate) requests: AddressRateLimit,
     pub(crate) archive: Option<PathBuf>,
     /// One prune runs at a time.
@@ -61,6 +63,7 @@ impl App {
             group_sends: GroupSends::new(setup.uploads),
             live: Live::default(),
             access: setup.access,
+            sessions: Sessions::default(),
             wrong_tokens: AddressRateLimit::new(MAX_WRONG_TOKENS_PER_MINUTE, 60),
             requests: AddressRateLimit::new(setup.limits.requests_a_second, 1),
             archive: setup.archive,
@@ -71,10 +74,16 @@ impl App {
         })
     }
 
-    pub(crate) fn too_many_wrong_tokens(&self) -> ProblemDetails {
+    /// Counts a wrong token. `guard` delays the problem of an address that sent too many.
+    pub(crate) fn count_wrong_token(&self, from: IpAddr) -> Option<ProblemDetails> {
+        let now = self.ops.now();
+        if self.wrong_tokens.count(from, now) {
+            return None;
+        }
         let what = "too many wrong tokens from this address; wait a minute";
-        ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what)
-            .retry_after(self.wrong_tokens.seconds_left(self.ops.now()))
+        let problem = ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what)
+            .kind(ProblemKind::TooManyWrongTokens);
+        Some(problem.retry_after(self.wrong_tokens.seconds_left(now)))
     }
 
     /// The author of a journal entry.

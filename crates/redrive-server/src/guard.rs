@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::{
@@ -12,13 +13,20 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 
-use percent_encoding::percent_decode_str;
 use redrive_core::Message;
 
-use crate::{access::Role, app::App, connections::MAX_HEAD_BYTES, pages, problem::ProblemDetails};
+use crate::{
+    access::{NamedToken, Role},
+    app::App,
+    client_address::ClientAddress,
+    connections::MAX_HEAD_BYTES,
+    pages,
+    problem::ProblemDetails,
+    problem_kind::ProblemKind,
+};
 
-/// Holds the token of a browser.
-pub(crate) const COOKIE: &str = "redrive_token";
+/// Holds the session of a browser.
+pub(crate) const COOKIE: &str = "redrive_session";
 
 /// Pages load only the styles and scripts of this server, and no other site may frame them.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
@@ -40,48 +48,88 @@ const ACTOR: HeaderName = HeaderName::from_static("redrive-actor");
 
 const MAX_ACTOR_CHARS: usize = 100;
 
+/// Slows down an address that sends many wrong tokens.
+const WRONG_TOKEN_DELAY: Duration = Duration::from_secs(1);
+
 /// The sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) role: Role,
-    /// `operator`, `viewer`, `local` or `anonymous`.
-    name: &'static str,
+    identity: Identity,
     /// From the `Redrive-Actor` header.
     actor_name: Option<String>,
     is_browser: bool,
-    pub(crate) from: IpAddr,
+    /// The session that the browser sent, also one that has ended.
+    pub(crate) session: Option<String>,
+    pub(crate) client: ClientAddress,
     /// The version of the overview when the request arrived. The response is no older.
     pub(crate) version: u64,
 }
 
-/// A caller without a token, on a route that needs none.
-const ANONYMOUS: &str = "anonymous";
-
-/// Any caller when no token is configured.
-const LOCAL: &str = "local";
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Identity {
+    /// Without a token, on a route that needs none.
+    Anonymous,
+    /// Any caller when no token is configured.
+    Local,
+    /// The name of a token.
+    Token(String),
+}
 
 impl Caller {
     pub(crate) fn has_token(&self) -> bool {
-        self.name != LOCAL && !self.is_anonymous()
+        matches!(self.identity, Identity::Token(_))
     }
 
     pub(crate) fn is_anonymous(&self) -> bool {
-        self.name == ANONYMOUS
+        self.identity == Identity::Anonymous
     }
 
-    pub(crate) fn role_name(&self) -> &'static str {
-        self.name
+    pub(crate) fn name(&self) -> &str {
+        match &self.identity {
+            Identity::Anonymous => "anonymous",
+            Identity::Local => "local",
+            Identity::Token(name) => name,
+        }
     }
 
     /// The name in the journal.
     pub(crate) fn actor(&self) -> String {
         let channel = if self.is_browser { "dashboard" } else { "api" };
-        let name = self.name;
+        let name = self.name();
         match &self.actor_name {
             Some(actor) => format!("{actor} ({channel}, {name})"),
             None => format!("{name} ({channel})"),
         }
     }
+
+    /// Why the role of the caller does not suffice for a request.
+    fn forbidden(&self, method: &Method, path: &str) -> Option<String> {
+        let name = self.name();
+        match self.role {
+            Role::Operator => None,
+            _ if is_open(path) || path == "/logout" => None,
+            Role::Viewer if is_safe(method) => None,
+            Role::Viewer => {
+                Some(format!("token {name:?} may only read; actions need an operator token"))
+            }
+            Role::Submitter if method == Method::POST && path == "/v1/runs" => None,
+            Role::Submitter => Some(format!("token {name:?} may only submit: POST /v1/runs")),
+        }
+    }
+}
+
+/// Whether a path needs no token.
+fn is_open(path: &str) -> bool {
+    is_health_check(path) || path.starts_with("/assets/") || path == "/login"
+}
+
+pub(crate) fn is_health_check(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 #[derive(Clone)]
@@ -104,6 +152,10 @@ pub(crate) async fn guard(
         }
         Err(refusal) => *refusal,
     };
+    let problem = response.extensions().get::<ProblemDetails>();
+    if problem.is_some_and(|problem| problem.has_kind(ProblemKind::TooManyWrongTokens)) {
+        tokio::time::sleep(WRONG_TOKEN_DELAY).await;
+    }
     let mut response = if wants_html { problem_page(response) } else { response };
     for (name, value) in HEADERS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
@@ -131,101 +183,141 @@ fn problem_page(mut response: Response) -> Response {
     page
 }
 
+type Authorized<T> = Result<T, Box<Response>>;
+
+fn refuse<T>(problem: ProblemDetails) -> Authorized<T> {
+    Err(Box::new(problem.into_response()))
+}
+
 impl Guard {
-    /// Rejects every token of an address that sent too many wrong ones.
-    fn role_of(&self, token: &str, from: IpAddr) -> Result<Option<Role>, Box<Response>> {
-        let (now, wrong_tokens) = (self.app.ops.now(), &self.app.wrong_tokens);
-        if !wrong_tokens.allows(from, now) {
-            return Err(Box::new(self.app.too_many_wrong_tokens().into_response()));
+    fn authorize(&self, request: &Request) -> Authorized<Caller> {
+        let (headers, path) = (request.headers(), request.uri().path());
+        check_size(headers)?;
+        let client = self.client(request);
+        if !self.app.requests.count(client.ip, self.app.ops.now()) {
+            let what = "too many requests from this address; send fewer, or more units in each";
+            return refuse(ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1));
         }
-        let role = self.app.access.role_of(token);
-        if role.is_none() {
-            wrong_tokens.count(from, now);
+        let credentials = Credentials::of(headers);
+        let token = self.token_of(&credentials);
+        let host = self.check_host(request, path, token.is_some())?;
+        let caller = |role, identity| Caller {
+            role,
+            identity,
+            actor_name: actor_name(headers),
+            is_browser: headers.contains_key(SEC_FETCH_SITE),
+            session: credentials.session().map(str::to_owned),
+            client,
+            version: self.app.watch.version(),
+        };
+        let caller = match token {
+            _ if !self.app.access.needs_token() => caller(Role::Operator, Identity::Local),
+            Some(token) => caller(token.role, Identity::Token(token.name.clone())),
+            None => {
+                // A session that ended is no guess.
+                if matches!(credentials, Credentials::Bearer(_))
+                    && let Some(problem) = self.app.count_wrong_token(client.ip)
+                {
+                    return refuse(problem);
+                }
+                if !is_open(path) {
+                    return Err(Box::new(unauthorized(path, &credentials)));
+                }
+                caller(Role::Viewer, Identity::Anonymous)
+            }
+        };
+        let by_program = matches!(credentials, Credentials::Bearer(_));
+        if !is_safe(request.method()) && !by_program && !is_same_origin(headers, host) {
+            let what = "requests from pages of other sites may not change anything";
+            return refuse(ProblemDetails::new(StatusCode::FORBIDDEN, what).allowed(
+                "pages of this server, or programs that send a Content-Type such as application/json",
+            ));
         }
-        Ok(role)
+        match caller.forbidden(request.method(), path) {
+            Some(what) => refuse(ProblemDetails::new(StatusCode::FORBIDDEN, what)),
+            None => Ok(caller),
+        }
     }
 
-    fn authorize(&self, request: &Request) -> Result<Caller, Box<Response>> {
-        let headers = request.headers();
-        let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
-        if headers.iter().map(line).sum::<usize>() > MAX_HEAD_BYTES {
-            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            let problem = ProblemDetails::new(status, "the headers are too large");
-            return Err(Box::new(problem.allowed("up to 64 KiB").into_response()));
-        }
+    fn client(&self, request: &Request) -> ClientAddress {
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-        if !self.app.requests.count(from, self.app.ops.now()) {
-            let what = "too many requests from this address; send fewer, or more units in each";
-            let problem = ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(1);
-            return Err(Box::new(problem.into_response()));
+        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        ClientAddress::of(request.headers(), peer, &self.app.access)
+    }
+
+    /// The token of a request. A session ends with its token.
+    fn token_of(&self, credentials: &Credentials) -> Option<&NamedToken> {
+        let access = &self.app.access;
+        match credentials {
+            Credentials::Bearer(token) => access.find(token),
+            Credentials::Session(id) => {
+                access.entry_of(&self.app.sessions.token(id, self.app.ops.now())?)
+            }
+            Credentials::None => None,
         }
-        let host = text(headers, &header::HOST).or(request.uri().host());
-        let Some(host) = host.filter(|host| self.app.access.allows_host(host, self.listening))
-        else {
-            let what =
-                "the Host header does not name this server; add the name to `hosts` in [server]";
-            return Err(Box::new(
-                ProblemDetails::new(StatusCode::MISDIRECTED_REQUEST, what).into_response(),
-            ));
-        };
-        let path = request.uri().path();
-        let open = matches!(path, "/healthz" | "/readyz")
-            || path.starts_with("/assets/")
-            || path == "/login";
-        let (token, cookie) = token_of(headers);
-        let is_browser = headers.contains_key(SEC_FETCH_SITE);
-        let version = self.app.watch.version();
-        let caller = |role, name| Caller {
-            role,
-            name,
-            actor_name: actor_name(headers),
-            is_browser,
-            from,
-            version,
-        };
-        let needed = token.as_deref().filter(|_| self.app.access.needs_token());
-        let role = needed.map(|token| self.role_of(token, from)).transpose()?.flatten();
-        let caller = match role {
-            _ if !self.app.access.needs_token() => caller(Role::Operator, LOCAL),
-            Some(Role::Operator) => caller(Role::Operator, "operator"),
-            Some(Role::Viewer) => caller(Role::Viewer, "viewer"),
-            None if open => caller(Role::Viewer, ANONYMOUS),
-            _ => return Err(Box::new(unauthorized(path))),
-        };
-        let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        if safe {
-            return Ok(caller);
+    }
+
+    /// Orchestrators send health checks, and Prometheus its token, to the address of a container.
+    fn check_host<'a>(
+        &self,
+        request: &'a Request,
+        path: &str,
+        has_token: bool,
+    ) -> Authorized<&'a str> {
+        let headers = request.headers();
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return refuse(ProblemDetails::bad_request("the request has several Host headers"));
         }
-        if (cookie || token.is_none()) && !is_same_origin(headers, host) {
-            let what = "requests from pages of other sites may not change anything";
-            let problem = ProblemDetails::new(StatusCode::FORBIDDEN, what).allowed(
-                "pages of this server, or programs that send a Content-Type such as application/json",
-            );
-            return Err(Box::new(problem.into_response()));
+        let host = text(headers, &header::HOST).or(request.uri().host()).unwrap_or_default();
+        let any_host = is_health_check(path) || path == "/metrics" && has_token;
+        if any_host || self.app.access.allows_host(host, self.listening) {
+            return Ok(host);
         }
-        if caller.role < Role::Operator && !matches!(path, "/login" | "/logout") {
-            let what = "the viewer token may only read; actions need the operator token";
-            return Err(Box::new(ProblemDetails::new(StatusCode::FORBIDDEN, what).into_response()));
-        }
-        Ok(caller)
+        let what = "the Host header does not name this server; add the name to `hosts` in [server]";
+        refuse(ProblemDetails::new(StatusCode::MISDIRECTED_REQUEST, what))
     }
 }
 
-/// The token of a request, and whether it came from a cookie.
-fn token_of(headers: &HeaderMap) -> (Option<String>, bool) {
-    let bearer = text(headers, &header::AUTHORIZATION).and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
-    });
-    if bearer.is_some() {
-        return (bearer, false);
+fn check_size(headers: &HeaderMap) -> Authorized<()> {
+    let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    if headers.iter().map(line).sum::<usize>() <= MAX_HEAD_BYTES {
+        return Ok(());
     }
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
-    let cookie = pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
-    let cookie = cookie.and_then(|value| percent_decode_str(value).decode_utf8().ok());
-    (cookie.as_deref().map(str::to_owned), cookie.is_some())
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    refuse(ProblemDetails::new(status, "the headers are too large").allowed("up to 64 KiB"))
+}
+
+#[derive(Debug)]
+enum Credentials {
+    None,
+    /// A token, from a program.
+    Bearer(String),
+    /// The id of a session, from a browser.
+    Session(String),
+}
+
+impl Credentials {
+    fn of(headers: &HeaderMap) -> Self {
+        let bearer = text(headers, &header::AUTHORIZATION).and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+        });
+        if let Some(token) = bearer {
+            return Self::Bearer(token);
+        }
+        let cookies = headers.get_all(header::COOKIE).iter();
+        let mut pairs =
+            cookies.filter_map(|value| value.to_str().ok()).flat_map(|line| line.split(';'));
+        let id = pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+        id.map_or(Self::None, |id| Self::Session(id.to_owned()))
+    }
+
+    fn session(&self) -> Option<&str> {
+        match self {
+            Self::Session(id) => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a change comes from a page of this server or from a program. Browsers state the origin, and a form of
@@ -256,9 +348,13 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// A browser is redirected to the login page; a program gets a `401`.
-fn unauthorized(path: &str) -> Response {
+fn unauthorized(path: &str, credentials: &Credentials) -> Response {
     if path.starts_with("/v1/") || path == "/metrics" || path == "/openapi.json" {
-        let what = "a token is required: `Authorization: Bearer TOKEN`";
+        let what = match credentials {
+            Credentials::None => "a token is required: `Authorization: Bearer TOKEN`",
+            Credentials::Bearer(_) => "the token is wrong; it may have been changed or revoked",
+            Credentials::Session(_) => "the session has ended; sign in again at /login",
+        };
         let mut response = ProblemDetails::new(StatusCode::UNAUTHORIZED, what).into_response();
         let challenge = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

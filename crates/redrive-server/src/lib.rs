@@ -10,16 +10,21 @@
 mod access;
 mod api;
 mod app;
+mod client_address;
 mod connections;
 mod extract;
 mod group_sends;
 mod guard;
 mod health;
 mod limits;
+mod line_ends;
 mod metrics;
+mod network;
 mod pages;
 mod problem;
+mod problem_kind;
 mod rate_limit;
+mod sessions;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -27,10 +32,12 @@ use axum::{Router, middleware, routing::get};
 use redrive_ops::Watch;
 use tokio::net::TcpListener;
 
-pub use access::{Access, Role, Token, UnprotectedAddress};
+pub use access::{Access, NamedToken, Role, Token, UnprotectedAddress};
 pub use app::ServerSetup;
 pub use group_sends::Uploads;
 pub use limits::ServerLimits;
+pub use network::{InvalidNetwork, Network};
+pub use sessions::random_text;
 
 use app::App;
 use guard::{Guard, guard};
@@ -98,7 +105,8 @@ impl Server {
             .method_not_allowed_fallback(problem::method_not_allowed)
             .with_state(Arc::clone(&app))
             .layer(middleware::from_fn_with_state(guard_state, guard));
-        connections::serve(self.listener, router, limits, stop).await;
+        let is_proxy = |ip| app.access.is_trusted_proxy(ip);
+        connections::serve(self.listener, router, limits, is_proxy, stop).await;
         app.group_sends.join().await;
     }
 }

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use axum::{
-    http::{HeaderValue, header},
+    http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use prometheus_client::{
@@ -15,18 +15,22 @@ use prometheus_client::{
     metrics::MetricType,
     registry::Registry,
 };
+use redrive_core::RunState;
 use redrive_engine::WriteTimes;
-use redrive_ops::{AttemptCounters, DurationHistogram, views::OverviewView};
+use redrive_ops::{
+    AttemptCounters, DurationHistogram,
+    views::{OverviewView, QueueStatsView},
+};
 use redrive_store::TIME_BOUNDS_US;
 
 use crate::{app::AppState, problem::ProblemDetails};
 
-const FORMAT: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 type NoLabels = [(&'static str, &'static str); 0];
 
-pub(crate) async fn metrics(app: AppState) -> Result<Response, ProblemDetails> {
+pub(crate) async fn metrics(app: AppState, headers: HeaderMap) -> Result<Response, ProblemDetails> {
     let (overview, counters) = app.watch.counters().await?;
     let mut registry = Registry::default();
     let write_times = app.write_times.clone();
@@ -34,7 +38,42 @@ pub(crate) async fn metrics(app: AppState) -> Result<Response, ProblemDetails> {
     let mut page = String::new();
     text::encode(&mut page, &registry)
         .map_err(|_| ProblemDetails::bad_request("the metrics cannot be encoded"))?;
-    Ok(([(header::CONTENT_TYPE, FORMAT)], page).into_response())
+    let (format, page) =
+        if prefers_text(&headers) { (TEXT, to_text_format(&page)) } else { (OPENMETRICS, page) };
+    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(format))], page).into_response())
+}
+
+/// Whether the client asks for the older text format rather than for OpenMetrics.
+fn prefers_text(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let accept: Vec<&str> = accept.flat_map(|line| line.split(',')).collect();
+    let weight = |kind: &str| {
+        let weights = accept.iter().filter(|range| range.trim().starts_with(kind)).map(|range| {
+            let q = range.split(';').find_map(|part| part.trim().strip_prefix("q="));
+            q.and_then(|q| q.trim().parse().ok()).unwrap_or(1.0)
+        });
+        weights.fold(0.0, f64::max)
+    };
+    weight("text/plain") > weight("application/openmetrics-text")
+}
+
+/// Converts OpenMetrics. The older format names a counter with its suffix, and has no end mark.
+fn to_text_format(page: &str) -> String {
+    let counters: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut text = String::with_capacity(page.len());
+    for line in page.lines().filter(|line| *line != "# EOF") {
+        let comment = line.strip_prefix("# ").and_then(|rest| {
+            let (keyword, rest) = rest.split_once(' ')?;
+            let (name, rest) = rest.split_once(' ')?;
+            counters.contains(&name).then(|| format!("# {keyword} {name}_total {rest}"))
+        });
+        text.push_str(comment.as_deref().unwrap_or(line));
+        text.push('\n');
+    }
+    text
 }
 
 #[derive(Debug)]
@@ -46,6 +85,7 @@ struct MetricsCollector {
 
 impl Collector for MetricsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.build(&mut encoder)?;
         self.units(&mut encoder)?;
         self.queues(&mut encoder)?;
         self.attempts(&mut encoder)?;
@@ -54,6 +94,13 @@ impl Collector for MetricsCollector {
 }
 
 impl MetricsCollector {
+    fn build(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "The version of the server";
+        let mut info =
+            encoder.encode_descriptor("redrive_build_info", help, None, MetricType::Gauge)?;
+        info.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)
+    }
+
     fn units(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Units by kind and state";
         let mut units =
@@ -88,6 +135,23 @@ impl MetricsCollector {
         for queue in &self.overview.queues {
             let age = queue.oldest_ready_age.unwrap_or_default().as_secs_f64();
             ages.encode_family(&[("queue", queue.queue.as_str())])?.encode_gauge(&age)?;
+        }
+        type Figure = fn(&QueueStatsView) -> u64;
+        let figures: [(&str, &str, Figure); 3] = [
+            ("redrive_queue_depth", "Runs of a queue that wait for an attempt", depth),
+            ("redrive_queue_given_up", "Runs of a queue that were given up", |queue| {
+                count(queue, RunState::GivenUp)
+            }),
+            ("redrive_queue_paused", "Whether a queue is paused: 1 or 0", |queue| {
+                queue.paused_at.is_some().into()
+            }),
+        ];
+        for (name, help, figure) in figures {
+            let mut gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for queue in &self.overview.queues {
+                let labels = [("queue", queue.queue.as_str())];
+                gauge.encode_family(&labels)?.encode_gauge(&(figure(queue) as f64))?;
+            }
         }
         Ok(())
     }
@@ -129,6 +193,14 @@ impl MetricsCollector {
         let (counts, seconds) = self.write_times.read();
         encode(writes, &DurationHistogram { counts, seconds })
     }
+}
+
+fn count(queue: &QueueStatsView, state: RunState) -> u64 {
+    queue.counts.iter().filter(|(known, _)| *known == state).map(|(_, runs)| runs).sum()
+}
+
+fn depth(queue: &QueueStatsView) -> u64 {
+    count(queue, RunState::Discovered) + count(queue, RunState::WaitingForRetry)
 }
 
 /// The last bucket has no upper bound.

@@ -6,15 +6,18 @@ use axum::{
 };
 use serde::Serialize;
 
+use crate::problem_kind::ProblemKind;
+
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// An error response.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct ProblemDetails {
-    /// Always `about:blank`: the title describes the problem.
+    /// The kind of the problem, a URN.
     #[serde(rename = "type")]
-    kind: &'static str,
+    #[cfg_attr(test, schema(value_type = String))]
+    kind: ProblemKind,
     /// The reason phrase of the status.
     title: &'static str,
     /// The HTTP status.
@@ -35,7 +38,7 @@ pub(crate) struct ProblemDetails {
 impl ProblemDetails {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
-            kind: "about:blank",
+            kind: ProblemKind::of(status),
             title: status.canonical_reason().unwrap_or("Problem"),
             status: status.as_u16(),
             detail: detail.into(),
@@ -43,6 +46,11 @@ impl ProblemDetails {
             reason: None,
             retry_after: None,
         }
+    }
+
+    /// For a problem that its status does not name.
+    pub(crate) fn kind(self, kind: ProblemKind) -> Self {
+        Self { kind, ..self }
     }
 
     pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
@@ -60,6 +68,10 @@ impl ProblemDetails {
     /// Appends to the detail.
     pub(crate) fn with_detail(self, more: impl std::fmt::Display) -> Self {
         Self { detail: format!("{}; {more}", self.detail), ..self }
+    }
+
+    pub(crate) fn has_kind(&self, kind: ProblemKind) -> bool {
+        self.kind == kind
     }
 
     pub(crate) fn title(&self) -> &'static str {
@@ -106,7 +118,9 @@ impl From<redrive_store::Error> for ProblemDetails {
         tracing::warn!(error = &error as &dyn std::error::Error, "the store failed");
         if error.is_transient() {
             let what = "the store does not answer; the request had no known effect";
-            Self::new(StatusCode::SERVICE_UNAVAILABLE, what).retry_after(1)
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, what)
+                .kind(ProblemKind::StoreUnavailable)
+                .retry_after(1)
         } else {
             Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -120,6 +134,7 @@ impl From<redrive_store::Error> for ProblemDetails {
 impl From<redrive_ops::UndeclaredName> for ProblemDetails {
     fn from(unknown: redrive_ops::UndeclaredName) -> Self {
         Self::bad_request(unknown.to_string())
+            .kind(ProblemKind::UndeclaredName)
             .allowed("declared names, or any with \"allow_unknown\": true")
     }
 }

@@ -30,11 +30,6 @@ impl AddressRateLimit {
         Self { limit, window_seconds, counts: Mutex::default() }
     }
 
-    /// Whether another event would be within the limit.
-    pub(crate) fn allows(&self, from: IpAddr, now: Timestamp) -> bool {
-        self.with(from, now, |count| *count < self.limit)
-    }
-
     /// Counts an event and returns whether it is within the limit.
     pub(crate) fn count(&self, from: IpAddr, now: Timestamp) -> bool {
         self.with(from, now, |count| {
@@ -72,9 +67,9 @@ mod tests {
         let [one, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
         let at = |second| Timestamp::from_second(second).unwrap();
         assert_eq!([0, 1, 2].map(|second| limit.count(one, at(second))), [true, true, false]);
-        assert!(!limit.allows(one, at(59)) && limit.allows(other, at(59)));
+        assert!(!limit.count(one, at(59)) && limit.count(other, at(59)));
         assert_eq!((limit.seconds_left(at(0)), limit.seconds_left(at(59))), (60, 1));
-        assert!(limit.allows(one, at(60)));
+        assert!(limit.count(one, at(60)));
     }
 
     #[test]

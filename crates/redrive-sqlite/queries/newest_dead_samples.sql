@@ -1,5 +1,7 @@
--- dead_samples_page by the time of death, the newest first. Reads every dead letter and keeps a page of them.
-SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line, data, samples.status, stage,
+-- dead_samples_page by the time of death, the newest first. Reads every dead letter and keeps a page of them,
+-- without their data.
+SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line,
+    CASE WHEN data IS NOT NULL THEN 'null' END, samples.status, stage,
     pipeline_runs.stages ->> stage, attempts, attempts_at_reset, retry_count, deferrals, next_retry_at,
     first_attempt_at, last_attempt_at, error_class, error_code, error_message, fingerprint, skip_reason,
     samples.lease_owner, samples.lease_epoch, samples.lease_until

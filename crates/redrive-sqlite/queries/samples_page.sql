@@ -1,6 +1,7 @@
 -- Every given filter must match: run (?1), pipeline (?2), status (?3), stage (?4), a text in the
 -- error (?5), code (?6), fingerprint (?7), time of the last attempt (from ?8, before ?9).
-SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line, data, samples.status, stage,
+SELECT samples.id, samples.run_id, pipeline_runs.pipeline, line,
+    CASE WHEN ?12 OR data IS NULL THEN data ELSE 'null' END, samples.status, stage,
     pipeline_runs.stages ->> stage, attempts, attempts_at_reset, retry_count, deferrals, next_retry_at,
     first_attempt_at, last_attempt_at, error_class, error_code, error_message, fingerprint, skip_reason,
     samples.lease_owner, samples.lease_epoch, samples.lease_until

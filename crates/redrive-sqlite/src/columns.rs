@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use redrive_store::{Error, Result};
+use redrive_store::{Error, MAX_PAGE_BYTES, PageRow, Result};
 use rusqlite::Row;
 
 /// Times are stored as microseconds since 1970.
@@ -88,13 +88,44 @@ pub(crate) fn read_rows<T>(
     params: impl rusqlite::Params,
     read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
+    read_while(connection, doing, sql, params, read, |_| true)
+}
+
+/// Reads rows until the page has its most bytes; the query limits the number of rows.
+pub(crate) fn read_page<T: PageRow>(
+    connection: &rusqlite::Connection,
+    doing: &'static str,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut bytes = 0;
+    read_while(connection, doing, sql, params, read, |row| {
+        bytes += row.data_bytes();
+        bytes < MAX_PAGE_BYTES
+    })
+}
+
+fn read_while<T>(
+    connection: &rusqlite::Connection,
+    doing: &'static str,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
+    mut goes_on: impl FnMut(&T) -> bool,
+) -> Result<Vec<T>> {
     use crate::error::Doing;
 
     let mut statement = connection.prepare_cached(sql).doing(doing)?;
     let mut rows = statement.query(params).doing(doing)?;
     let mut records = Vec::new();
     while let Some(row) = rows.next().doing(doing)? {
-        records.push(read(&mut SqliteRow::new(row, doing))?);
+        let record = read(&mut SqliteRow::new(row, doing))?;
+        let goes_on = goes_on(&record);
+        records.push(record);
+        if !goes_on {
+            break;
+        }
     }
     Ok(records)
 }

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
 use redrive_store::{
     AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, NewRun, Operator,
-    PausedQueue, QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter, RunFinish,
-    RunRecord, Runs, SubmittedRun, WorkerId, Written,
+    PageLimit, PausedQueue, QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter,
+    RunFinish, RunRecord, Runs, SubmittedRun, WorkerId, Written,
 };
 use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, json_ids, json_list, micros, read_rows},
+    columns::{SqliteRow, json_ids, json_list, micros, read_page, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -65,13 +65,13 @@ impl Runs for SqliteStore {
         &self,
         filter: &RunFilter,
         after: RunId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         let RunFilter { queue, category, status } = filter.clone();
         self.read(move |connection| {
             let status = status.map(RunStatus::name);
-            let params = params![after.0, limit, queue, category, status];
-            read_rows(connection, "listing runs", queries::RUNS_PAGE, params, read_run)
+            let params = params![after.0, limit.rows, queue, category, status, limit.with_data];
+            read_page(connection, "listing runs", queries::RUNS_PAGE, params, read_run)
         })
         .await
     }

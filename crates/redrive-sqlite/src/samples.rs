@@ -10,7 +10,7 @@ use redrive_core::{
 };
 use redrive_store::{
     AttemptRecord, ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator,
-    OutcomesByRun, PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim,
+    OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim,
     SampleFilter, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, SourcePosition,
     WorkerId, Written, reopened, reprocess_entry, source_death_entry, stage_or_source,
 };
@@ -18,7 +18,7 @@ use rusqlite::{CachedStatement, Connection, params, params_from_iter, types::Val
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, json_ids, micros, read_rows},
+    columns::{SqliteRow, json_ids, micros, read_page, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
@@ -69,16 +69,16 @@ impl Samples for SqliteStore {
         &self,
         filter: &SampleFilter,
         after: SampleId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
         let sql = match filter.status {
             Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
             _ => queries::SAMPLES_PAGE,
         };
         let mut params = filter_params(filter);
-        params.extend([after.0.into(), limit.into()]);
+        params.extend([after.0.into(), limit.rows.into(), limit.with_data.into()]);
         self.read(move |connection| {
-            read_rows(connection, READING, sql, params_from_iter(&params), read_sample)
+            read_page(connection, READING, sql, params_from_iter(&params), read_sample)
         })
         .await
     }

@@ -18,6 +18,7 @@
 mod error;
 mod failpoint;
 mod limits;
+mod paging;
 mod schema;
 
 mod journal;
@@ -76,6 +77,7 @@ pub use limits::{
     MAX_SAMPLE_BYTES,
 };
 pub use operators::{DataEdit, Operator, RunAction, RunChange};
+pub use paging::{MAX_PAGE_BYTES, PageLimit, PageRow};
 pub use partition_actions::{
     AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionSnapshot,
 };

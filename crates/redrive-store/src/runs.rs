@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 
 use crate::{
     Backlog, DataEdit, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator,
-    PausedQueue, QueueStats, Result, RunChange, WorkerId, Written,
+    PageLimit, PausedQueue, QueueStats, Result, RunChange, WorkerId, Written,
 };
 
 /// A run to submit. The constructors check every field, so a store can keep every `NewRun`.
@@ -306,12 +306,13 @@ pub trait Runs: Send + Sync {
     /// Runs by id; unknown ids are omitted.
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>>;
 
-    /// A page of matching runs with ids above `after`, by id.
+    /// A page of matching runs with ids above `after`, by id, of at most [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES) and
+    /// one run.
     async fn runs_page(
         &self,
         filter: &RunFilter,
         after: RunId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<RunRecord>>;
 
     /// Returns runs to their queue with a new count ([`RunEvent::Retry`](redrive_core::RunEvent)):

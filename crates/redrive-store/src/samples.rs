@@ -8,8 +8,8 @@ use redrive_core::{
 };
 
 use crate::{
-    DataEdit, LeaseRef, Operator, PipelineRunRecord, Result, SampleChange, Served, SourcePosition,
-    WorkerId, Written,
+    DataEdit, LeaseRef, Operator, PageLimit, PipelineRunRecord, Result, SampleChange, Served,
+    SourcePosition, WorkerId, Written,
 };
 
 /// A line of a source.
@@ -234,15 +234,16 @@ pub trait Samples: Send + Sync {
     /// Samples by id; unknown ids are omitted.
     async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>>;
 
-    /// A page of matching samples with ids above `after`, by id.
+    /// A page of matching samples with ids above `after`, by id, of at most [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES)
+    /// and one sample.
     async fn samples_page(
         &self,
         filter: &SampleFilter,
         after: SampleId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<SampleRecord>>;
 
-    /// Matching dead letters by the time of their last attempt, the newest first.
+    /// Matching dead letters by the time of their last attempt, the newest first, without their data.
     async fn newest_dead_samples(
         &self,
         filter: &SampleFilter,

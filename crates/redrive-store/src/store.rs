@@ -28,7 +28,7 @@ pub trait Store:
     /// The database and its location, for people. Never shows a password.
     fn describe(&self) -> String;
 
-    /// Fails if the store does not answer, or if its disk is known to be full.
+    /// Fails if the store does not answer or takes no writes, such as a standby server or a full disk.
     async fn ping(&self) -> Result<()>;
 
     /// The migrations of the database. An open store has had all of them when it was opened.

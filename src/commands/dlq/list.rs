@@ -75,7 +75,8 @@ pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, Co
     }
     let mut pages = SamplePages::new(ops.store().clone(), filter)
         .after(SampleId(args.after))
-        .with_limit(args.limit.into());
+        .with_limit(args.limit.into())
+        .without_data();
     let (mut listing, mut count, mut last) = (Listing::new(context.output), 0, None);
     loop {
         let page = pages.next().await.map_err(|error| ops.store_error(error))?;

@@ -3,12 +3,13 @@
 use clap::Args;
 use redrive::{RunId, RunStatus};
 use redrive_ops::views::RunView;
-use redrive_store::{MAX_PAGE, RunFilter};
+use redrive_store::{MAX_PAGE, PageLimit, RunFilter};
 
 use super::{parse_status, record::RunListRow};
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
+    output::Listing,
 };
 
 #[derive(Debug, Args)]
@@ -48,14 +49,22 @@ pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, C
     let chosen = context.store(config.as_ref())?;
     let store = chosen.open(config.as_ref(), IfMissing::Refuse).await?;
     let filter = RunFilter { queue: args.queue, category: args.category, status: args.status };
-    let page = store
-        .runs_page(&filter, RunId(args.after), args.limit)
-        .await
-        .map_err(|error| chosen.store_error(error))?;
-    let last = page.last().map(|run| run.id);
-    let is_full = page.len() >= args.limit as usize;
-    context.output.list(page.into_iter().map(RunView::from).map(RunListRow))?;
-    if let Some(last) = last.filter(|_| is_full) {
+    let (mut after, mut left) = (RunId(args.after), args.limit);
+    let mut listing = Listing::new(context.output);
+    let last = loop {
+        let limit = PageLimit::from(left);
+        let page = store.runs_page(&filter, after, limit).await;
+        let page = page.map_err(|error| chosen.store_error(error))?;
+        let is_reached = limit.is_reached(&page);
+        after = page.last().map_or(after, |run| run.id);
+        left -= left.min(page.len() as u32);
+        listing.add(page.into_iter().map(RunView::from).map(RunListRow))?;
+        if !is_reached || left == 0 {
+            break (left == 0).then_some(after);
+        }
+    };
+    listing.end()?;
+    if let Some(last) = last {
         context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }
     Ok(Exit::Ok)

@@ -2,7 +2,6 @@
 
 use redrive_ops::views::RunView;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::output::{TableColumn, TableRow, excerpt};
 
@@ -32,7 +31,7 @@ impl TableRow for RunView {
             self.id.to_string(),
             self.queue.clone(),
             self.category.clone(),
-            self.payload.to_string(),
+            self.payload_json().to_owned(),
             self.submitted_at.clone(),
             or_empty(&self.not_before),
             self.status.to_owned(),
@@ -40,7 +39,7 @@ impl TableRow for RunView {
             or_empty(&self.next_retry_at),
             or_empty(&self.error_class),
             or_empty(&self.error_message),
-            self.result.as_ref().map(Value::to_string).unwrap_or_default(),
+            self.result_json().unwrap_or_default().to_owned(),
             self.attempts.to_string(),
             or_empty(&self.idempotency_key),
             or_empty(&self.lease_owner),

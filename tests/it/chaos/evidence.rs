@@ -137,7 +137,7 @@ async fn read_store(store: &dyn Store) -> Evidence {
     }
     let mut after = RunId(0);
     loop {
-        let page = store.runs_page(&RunFilter::default(), after, PAGE).await.unwrap();
+        let page = store.runs_page(&RunFilter::default(), after, PAGE.into()).await.unwrap();
         let Some(last) = page.last() else { break };
         after = last.id;
         for run in page {
@@ -175,7 +175,7 @@ async fn read_mills(store: &dyn Store) -> Vec<(i64, String, [u64; 4])> {
         let filter = SampleFilter { run: Some(run.id), ..SampleFilter::default() };
         let mut after = SampleId(0);
         loop {
-            let page = store.samples_page(&filter, after, PAGE).await.unwrap();
+            let page = store.samples_page(&filter, after, PAGE.into()).await.unwrap();
             let Some(last) = page.last() else { break };
             after = last.id;
             for sample in page {

@@ -86,7 +86,7 @@ fn failing(
 }
 
 async fn samples(store: &dyn Store) -> Vec<SampleRecord> {
-    store.samples_page(&SampleFilter::default(), SampleId(0), 10_000).await.unwrap()
+    store.samples_page(&SampleFilter::default(), SampleId(0), 10_000.into()).await.unwrap()
 }
 
 async fn ledger(store: &dyn Store) -> Vec<AttemptRecord> {

@@ -25,7 +25,7 @@ impl Fixture {
     async fn found(&self, filter: &SampleFilter) -> Vec<SampleId> {
         let (mut after, mut found) = (SampleId(0), Vec::new());
         loop {
-            let page = self.store.samples_page(filter, after, 2).await.expect("read");
+            let page = self.store.samples_page(filter, after, 2.into()).await.expect("read");
             let Some(last) = page.last() else { break };
             after = last.id;
             found.extend(page.into_iter().map(|sample| sample.id));

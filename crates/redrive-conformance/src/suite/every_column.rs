@@ -189,7 +189,8 @@ pub async fn a_sample_has_every_column_as_it_was_written(f: &Fixture) {
     };
     assert_eq!(f.sample(claimed.id).await, held);
 
-    let page = f.store.samples_page(&Default::default(), claimed.id, 10).await.expect("read");
+    let page =
+        f.store.samples_page(&Default::default(), claimed.id, 10.into()).await.expect("read");
     let dead = SampleRecord {
         id: page[0].id,
         line: 8,

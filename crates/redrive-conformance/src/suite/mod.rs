@@ -76,6 +76,7 @@ macro_rules! conformance_tests {
                 one_batch_may_repeat_a_key
                 two_submitters_of_one_key_make_one_run
                 unknown_ids_are_left_out
+                pages_of_runs_are_bounded_in_bytes
                 pages_cover_every_run_once
                 filters_match_exactly
                 empty_batches_do_nothing
@@ -218,6 +219,7 @@ macro_rules! conformance_tests {
                 a_source_is_read_by_one_who_holds_it
                 claims_of_sources_at_once_are_granted_to_one
                 samples_and_the_position_are_stored_together
+                pages_of_samples_are_bounded_in_bytes
                 a_line_that_is_no_sample_is_a_dead_letter_at_once
                 dead_lines_of_a_source_count_against_the_budget
                 a_source_that_cannot_be_read_stops_its_run

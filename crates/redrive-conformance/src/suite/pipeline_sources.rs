@@ -13,8 +13,8 @@ use super::{
     samples::{at, before, operator},
 };
 use redrive_store::{
-    ExpiringLease, LeaseRef, NewPipelineRun, NewSample, SampleFilter, Served, SourceClaim,
-    SourceFinish, WorkerId, Written,
+    ExpiringLease, LeaseRef, MAX_PAGE_BYTES, NewPipelineRun, NewSample, PageLimit, SampleFilter,
+    Served, SourceClaim, SourceFinish, WorkerId, Written,
 };
 
 // PIP-2
@@ -107,7 +107,7 @@ pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
     assert_eq!(f.store.count_samples(&SampleFilter::default()).await.expect("read"), 3);
 
     let all = SampleFilter::default();
-    let samples = f.store.samples_page(&all, SampleId(0), 9).await.expect("read");
+    let samples = f.store.samples_page(&all, SampleId(0), 9.into()).await.expect("read");
     assert_eq!(samples.iter().map(|sample| sample.line).collect::<Vec<_>>(), [1, 2, 3]);
     for sample in &samples {
         assert_eq!((sample.run, sample.pipeline.as_str()), (id, "p"));
@@ -120,6 +120,30 @@ pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
     let run = f.feed(feed, &[], true).await;
     assert_eq!(run.progress.counts, counts([3, 0, 0, 0], true));
     assert_eq!(run.progress.status, PipelineStatus::Running, "there is work");
+}
+
+pub async fn pages_of_samples_are_bounded_in_bytes(f: &Fixture) {
+    let feed = f.reading(&new_run()).await;
+    let large = format!("{:?}", "x".repeat(MAX_PAGE_BYTES / 2));
+    let mut samples = lines(1..=5);
+    samples[..4].iter_mut().for_each(|sample| sample.data = Ok(large.clone()));
+    f.feed(feed, &samples, true).await;
+    let all = SampleFilter::default();
+    let page = |after, limit| f.store.samples_page(&all, SampleId(after), limit);
+    let (limit, mut after, mut seen) = (PageLimit::from(100), 0, Vec::new());
+    loop {
+        let page = page(after, limit).await.expect("read");
+        assert!((1..=2).contains(&page.len()), "{}", page.len());
+        after = page[page.len() - 1].id.0;
+        seen.extend(page.iter().map(|sample| sample.line));
+        if !limit.is_reached(&page) {
+            break;
+        }
+    }
+    assert_eq!(seen, [1, 2, 3, 4, 5]);
+    let found = page(0, PageLimit::without_data(100)).await.expect("read");
+    assert!(found.len() == 5 && found.iter().all(|it| it.data.as_deref() == Some("null")));
+    assert_eq!(found[0].stage_name, "clean");
 }
 
 // PIP-2, PIP-3
@@ -137,7 +161,7 @@ pub async fn a_line_that_is_no_sample_is_a_dead_letter_at_once(f: &Fixture) {
     assert_eq!(run.progress.counts, counts([4, 0, 0, 2], false));
     assert_eq!(run.progress.budget, BudgetCount { processed: 2, failed: 2 });
     let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..SampleFilter::default() };
-    let dead = f.store.samples_page(&filter, SampleId(0), 9).await.expect("read");
+    let dead = f.store.samples_page(&filter, SampleId(0), 9.into()).await.expect("read");
     assert_eq!(dead.iter().map(|sample| sample.line).collect::<Vec<_>>(), [2, 4]);
     for sample in &dead {
         assert_eq!((&sample.data, sample.stage_name.as_str()), (&None, "source"));

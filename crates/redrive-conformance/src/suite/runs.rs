@@ -8,7 +8,9 @@ use super::{
     Fixture,
     samples::{at, claim_of, operator, passed, run},
 };
-use redrive_store::{NewRun, RunFilter, SubmittedRun};
+use redrive_store::{
+    MAX_PAGE_BYTES, MAX_PAYLOAD_BYTES, NewRun, PageLimit, RunFilter, SubmittedRun,
+};
 
 pub async fn submitted_runs_get_ids_that_grow_with_their_order(f: &Fixture) {
     let ids =
@@ -55,7 +57,7 @@ pub async fn the_same_content_under_an_idempotency_key_is_a_no_op(f: &Fixture) {
     let again = f.store.submit_runs(&[keyed("q", "a", 1)], at(9)).await.expect("submitted");
     assert_eq!(again, [SubmittedRun::Duplicate(id)]);
     assert_eq!(
-        f.store.runs_page(&RunFilter::default(), RunId(0), 10).await.expect("read").len(),
+        f.store.runs_page(&RunFilter::default(), RunId(0), 10.into()).await.expect("read").len(),
         1
     );
 }
@@ -116,13 +118,39 @@ pub async fn pages_cover_every_run_once(f: &Fixture) {
     let ids = f.submit(&new, at(0)).await;
     let (mut after, mut seen) = (RunId(0), Vec::new());
     loop {
-        let page = f.store.runs_page(&RunFilter::default(), after, 10).await.expect("read");
+        let page = f.store.runs_page(&RunFilter::default(), after, 10.into()).await.expect("read");
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 10);
         after = last.id;
         seen.extend(page.into_iter().map(|run| run.id));
     }
     assert_eq!(seen, ids);
+}
+
+pub async fn pages_of_runs_are_bounded_in_bytes(f: &Fixture) {
+    let large = json!("x".repeat(MAX_PAYLOAD_BYTES - 2));
+    let new: Vec<_> =
+        (0..10).map(|_| NewRun::new("q", &large, at(0)).expect("a valid run")).collect();
+    let ids = f.submit(&new, at(0)).await;
+    let (limit, mut after, mut seen) = (PageLimit::from(100), RunId(0), Vec::new());
+    loop {
+        let page = f.store.runs_page(&RunFilter::default(), after, limit).await.expect("read");
+        let bytes: usize = page.iter().map(|run| run.payload.len()).sum();
+        assert!(bytes < MAX_PAGE_BYTES + MAX_PAYLOAD_BYTES, "{bytes}");
+        assert!(!page.is_empty(), "every page goes on");
+        after = page[page.len() - 1].id;
+        let is_reached = limit.is_reached(&page);
+        seen.extend(page.into_iter().map(|run| run.id));
+        if !is_reached {
+            break;
+        }
+    }
+    assert_eq!(seen, ids);
+    let limit = PageLimit::without_data(100);
+    let all = f.store.runs_page(&RunFilter::default(), RunId(0), limit).await.expect("read");
+    assert_eq!(all.iter().map(|run| run.id).collect::<Vec<_>>(), ids);
+    assert!(all.iter().all(|run| run.payload == "null" && run.result.is_none()));
+    assert!(!limit.is_reached(&all));
 }
 
 // RUN-6
@@ -142,7 +170,7 @@ pub async fn filters_match_exactly(f: &Fixture) {
         status,
     };
     let found = async |filter: RunFilter| -> Vec<RunId> {
-        let page = f.store.runs_page(&filter, RunId(0), 100).await.expect("read");
+        let page = f.store.runs_page(&filter, RunId(0), 100.into()).await.expect("read");
         page.into_iter().map(|run| run.id).collect()
     };
     for (n, queue) in names.iter().enumerate() {
@@ -156,7 +184,7 @@ pub async fn filters_match_exactly(f: &Fixture) {
     let rest = filter(Some("q"), None, Some(RunStatus::Discovered));
     assert_eq!(found(rest.clone()).await.len(), 3);
     assert_eq!(found(filter(Some("none"), None, None)).await, []);
-    let page = f.store.runs_page(&rest, ids[9], 1).await.expect("read");
+    let page = f.store.runs_page(&rest, ids[9], 1.into()).await.expect("read");
     assert_eq!(page.iter().map(|run| run.id).collect::<Vec<_>>(), [ids[10]], "pages go on by id");
 }
 

@@ -152,7 +152,7 @@ impl CheckedUnit for RunRecord {
     }
 
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
-        store.runs_page(&RunFilter::default(), RunId(after), PAGE).await
+        store.runs_page(&RunFilter::default(), RunId(after), PAGE.into()).await
     }
 
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {

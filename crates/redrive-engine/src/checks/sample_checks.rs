@@ -58,7 +58,8 @@ impl CheckedUnit for SampleOfRun {
     }
 
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
-        let page = store.samples_page(&SampleFilter::default(), SampleId(after), PAGE).await?;
+        let page =
+            store.samples_page(&SampleFilter::default(), SampleId(after), PAGE.into()).await?;
         Self::with_runs(store, page).await
     }
 

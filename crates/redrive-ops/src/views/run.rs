@@ -2,9 +2,9 @@
 
 use redrive_store::RunRecord;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::words::{instant, json};
+use crate::words::instant;
 
 /// A run of a queue.
 #[derive(Debug, Clone, Serialize)]
@@ -13,8 +13,10 @@ pub struct RunView {
     pub id: i64,
     pub queue: String,
     pub category: String,
-    /// Any JSON; the input of the handler.
-    pub payload: Value,
+    /// Any JSON; the input of the handler. Lists omit it unless asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<Box<RawValue>>,
     pub submitted_at: String,
     /// The earliest start.
     pub not_before: Option<String>,
@@ -26,8 +28,10 @@ pub struct RunView {
     pub next_retry_at: Option<String>,
     pub error_class: Option<String>,
     pub error_message: Option<String>,
-    /// Any JSON; the output of the handler.
-    pub result: Option<Value>,
+    /// Any JSON; the output of the handler. Lists omit it unless asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub result: Option<Box<RawValue>>,
     pub attempts: u32,
     /// A second submission with the same key is a duplicate.
     pub idempotency_key: Option<String>,
@@ -43,7 +47,7 @@ impl From<RunRecord> for RunView {
             id: run.id.0,
             queue: run.queue,
             category: run.category,
-            payload: json(&run.payload),
+            payload: raw(run.payload),
             submitted_at: run.submitted_at.to_string(),
             not_before: instant(run.not_before),
             status: run.status.name(),
@@ -51,11 +55,32 @@ impl From<RunRecord> for RunView {
             next_retry_at: instant(run.next_retry_at),
             error_class: run.error_class,
             error_message: run.error_message,
-            result: run.result.as_deref().map(json),
+            result: raw(run.result.unwrap_or_else(|| "null".to_owned())),
             attempts: run.attempts,
             idempotency_key: run.idempotency_key,
             lease_owner: run.lease_owner.map(|owner| owner.0),
             lease_until: instant(run.lease_until),
         }
     }
+}
+
+impl RunView {
+    /// Leaves payload and result out, which may be large.
+    pub fn without_data(self) -> Self {
+        Self { payload: None, result: None, ..self }
+    }
+
+    pub fn payload_json(&self) -> &str {
+        self.payload.as_ref().map_or("null", |payload| payload.get())
+    }
+
+    /// The result, if the run has one.
+    pub fn result_json(&self) -> Option<&str> {
+        self.result.as_ref().map(|result| result.get()).filter(|result| *result != "null")
+    }
+}
+
+/// JSON as stored, so that no number loses a digit and large values are not parsed.
+fn raw(json: String) -> Option<Box<RawValue>> {
+    RawValue::from_string(json).ok()
 }

@@ -108,7 +108,7 @@ async fn a_statement_that_takes_too_long_is_ended() {
 
     holder.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(
-        store.runs_page(&RunFilter::default(), RunId(0), 10).await.unwrap(),
+        store.runs_page(&RunFilter::default(), RunId(0), 10.into()).await.unwrap(),
         [],
         "nothing was written"
     );

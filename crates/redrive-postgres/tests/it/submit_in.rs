@@ -25,7 +25,7 @@ fn keyed(key: &str, payload: Value) -> NewRun {
 }
 
 async fn stored(store: &PostgresStore) -> Vec<RunRecord> {
-    store.runs_page(&RunFilter::default(), redrive_core::RunId(0), 100).await.unwrap()
+    store.runs_page(&RunFilter::default(), redrive_core::RunId(0), 100.into()).await.unwrap()
 }
 
 /// A database with a table of somebody else's, a store on it, and that somebody's connection.

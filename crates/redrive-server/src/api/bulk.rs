@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::problem::ProblemDetails;
+use crate::{problem::ProblemDetails, problem_kind::ProblemKind};
 
 /// The most units of one action. The command line, which works in pages, has no limit.
 pub(crate) const MAX_UNITS: usize = 10_000;
@@ -96,6 +96,7 @@ impl ConfirmationToken {
             Some(_) => {
                 let what = "the matching units have changed since the dry run; nothing was changed";
                 Err(ProblemDetails::new(StatusCode::CONFLICT, what)
+                    .kind(ProblemKind::SelectionChanged)
                     .allowed("the token of a new dry run"))
             }
             None => {

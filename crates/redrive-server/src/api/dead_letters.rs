@@ -8,13 +8,13 @@ use redrive_ops::{
     parse_instant,
     views::{CauseView, SampleChangeView, SampleView, SampleWithLedger},
 };
-use redrive_store::{SampleFilter, SampleRecord, Written};
+use redrive_store::{PageLimit, SampleFilter, SampleRecord, Written};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
-    page::{ListPage, limit},
+    page::{ListPage, PageBuilder, limit},
 };
 use crate::{
     app::{App, AppState},
@@ -22,6 +22,9 @@ use crate::{
     guard::Caller,
     problem::ProblemDetails,
 };
+
+/// Such a list has no position to continue at, so its size cannot be bounded by bytes.
+const MAX_NEWEST: u32 = 1_000;
 
 /// Every given field must match.
 #[derive(Debug, Default, Deserialize)]
@@ -41,7 +44,7 @@ pub(crate) struct DeadLetterQuery {
     failed_since: Option<String>,
     /// Last failures before this time.
     failed_until: Option<String>,
-    /// Sort by the time of the last failure, the newest first; `failed_until` selects the next page.
+    /// Sort by the time of the last failure, the newest first, up to 1000; `failed_until` selects the next page.
     newest: Option<bool>,
     /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
@@ -81,16 +84,27 @@ pub(crate) async fn list(
     app: AppState,
     QueryParams(query): QueryParams<DeadLetterQuery>,
 ) -> Result<Answer<ListPage<SampleView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let after = SampleId(query.after.unwrap_or(0));
     if query.newest == Some(true) {
+        let limit = limit(query.limit)?;
+        if limit > MAX_NEWEST {
+            let what = format!("limit: {limit} is out of range with `newest`");
+            return Err(ProblemDetails::bad_request(what).allowed(format!("1 to {MAX_NEWEST}")));
+        }
         let newest = app.ops.store().newest_dead_samples(&query.filter()?, limit).await?;
         let found = newest.into_iter().map(SampleView::from).map(SampleView::without_data);
-        return Ok(Answer(ListPage::new(found.collect(), limit, None)));
+        return Ok(Answer(ListPage::single(found.collect())));
     }
-    let found = app.ops.samples(query.filter()?, after, limit).await?;
-    let last = found.last().map(|sample| sample.id.to_string());
-    Ok(Answer(ListPage::new(found, limit, last)))
+    let filter = query.filter()?;
+    let mut page = PageBuilder::new(query.limit, after)?;
+    while let Some((after, rows)) = page.next_read() {
+        let limit = PageLimit::without_data(rows);
+        let found = app.ops.store().samples_page(&filter, after, limit).await?;
+        let has_more = limit.is_reached(&found);
+        let view = |sample| SampleView::from(sample).without_data();
+        page.add(found, has_more, |sample| sample.id, view);
+    }
+    Ok(page.answer())
 }
 
 /// Groups dead letters by cause, most frequent first.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
-    page::{ListPage, limit, named},
+    page::{ListPage, PageBuilder, named},
 };
 use crate::{
     app::{App, AppState},
@@ -26,6 +26,7 @@ use crate::{
 pub(crate) struct ItemQuery {
     upload: Option<String>,
     group: Option<String>,
+    /// `pending`, `uploaded`, `trusted`, `rejected` or `upload_giveup`.
     status: Option<String>,
     /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
@@ -40,14 +41,17 @@ pub(crate) async fn list(
     app: AppState,
     QueryParams(query): QueryParams<ItemQuery>,
 ) -> Result<Answer<ListPage<ItemView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let names = ItemStatus::ALL.map(ItemStatus::name);
     let status = named("status", query.status.as_deref(), ItemStatus::from_name, &names)?;
     let filter = ItemFilter { upload: query.upload, group: query.group, status };
     let after = ItemId(query.after.unwrap_or(0));
-    let page = app.ops.store().items_page(&filter, after, limit).await?;
-    let last = page.last().map(|item| item.id.to_string());
-    Ok(Answer(ListPage::new(page.into_iter().map(ItemView::from).collect(), limit, last)))
+    let mut page = PageBuilder::new(query.limit, after)?;
+    while let Some((after, rows)) = page.next_read() {
+        let found = app.ops.store().items_page(&filter, after, rows).await?;
+        let has_more = found.len() >= rows as usize;
+        page.add(found, has_more, |item| item.id, ItemView::from);
+    }
+    Ok(page.answer())
 }
 
 /// Returns an item.

@@ -5,7 +5,7 @@ use redrive_ops::views::JournalView;
 use redrive_store::JournalFilter;
 use serde::Deserialize;
 
-use super::page::{ListPage, limit};
+use super::page::{ListPage, PageBuilder};
 use crate::{app::AppState, extract::QueryParams, problem::ProblemDetails};
 
 #[derive(Debug, Deserialize)]
@@ -29,9 +29,12 @@ pub(crate) async fn list(
     app: AppState,
     QueryParams(query): QueryParams<JournalQuery>,
 ) -> Result<Answer<ListPage<JournalView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let filter = JournalFilter { unit: query.unit, action: query.action };
-    let page = app.ops.store().journal_page(&filter, query.after.unwrap_or(0), limit).await?;
-    let last = page.last().map(|row| row.id.to_string());
-    Ok(Answer(ListPage::new(page.into_iter().map(JournalView::from).collect(), limit, last)))
+    let mut page = PageBuilder::new(query.limit, query.after.unwrap_or(0))?;
+    while let Some((after, rows)) = page.next_read() {
+        let found = app.ops.store().journal_page(&filter, after, rows).await?;
+        let has_more = found.len() >= rows as usize;
+        page.add(found, has_more, |row| row.id, JournalView::from);
+    }
+    Ok(page.answer())
 }

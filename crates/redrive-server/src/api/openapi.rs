@@ -1,7 +1,8 @@
 //! Generates the OpenAPI document from the handlers and compares it with the one that the server serves.
 
+use redrive_store::MAX_PAGE;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::{
     Modify, OpenApi, ToSchema,
     openapi::{
@@ -10,8 +11,8 @@ use utoipa::{
     },
 };
 
-use super::{OPENAPI, Operations, ROUTES};
-use crate::problem::PROBLEM_JSON;
+use super::{OPENAPI, Operations, ROUTES, page::DEFAULT_LIMIT};
+use crate::{problem::PROBLEM_JSON, problem_kind::ProblemKind};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -92,10 +93,94 @@ pub(super) enum RunSubmission {
     Many(Vec<NewRunBody>),
 }
 
+/// A single run that was submitted before, or the outcomes of an array.
+#[derive(serde::Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes the response")]
+pub(super) enum SubmissionOutcome {
+    Many(super::submit::SubmissionView),
+    One(super::submit::SubmittedView),
+}
+
 fn generate() -> Value {
     let mut document = Document::openapi();
     document.merge(Operations::openapi());
-    serde_json::to_value(complete(document)).unwrap()
+    let mut document = serde_json::to_value(complete(document)).unwrap();
+    for item in document["paths"].as_object_mut().unwrap().values_mut() {
+        for operation in item.as_object_mut().unwrap().values_mut() {
+            describe_operation(operation);
+        }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object_mut().unwrap() {
+        for property in schema["properties"].as_object_mut().into_iter().flatten() {
+            refer_to_items(name, property.0, property.1);
+            let description = property.1["description"].as_str().map(str::to_owned);
+            enumerate(property.1, description.as_deref());
+        }
+    }
+    let kinds: Vec<&str> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
+    document["components"]["schemas"]["ProblemDetails"]["properties"]["type"]["enum"] =
+        kinds.into();
+    document
+}
+
+/// Every response has a description; parameters have bounds and values.
+fn describe_operation(operation: &mut Value) {
+    for (status, response) in operation["responses"].as_object_mut().unwrap() {
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = describe_status(status).into();
+        }
+    }
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        if parameter["name"] == "limit" {
+            parameter["schema"]["minimum"] = 1.into();
+            parameter["schema"]["maximum"] = MAX_PAGE.into();
+            parameter["schema"]["default"] = DEFAULT_LIMIT.into();
+        }
+        let description = parameter["description"].as_str().map(str::to_owned);
+        enumerate(&mut parameter["schema"], description.as_deref());
+    }
+}
+
+fn describe_status(status: &str) -> &'static str {
+    match status {
+        "200" => "success",
+        "201" => "created",
+        "202" => "started",
+        "400" => "a parameter or the body is invalid",
+        "404" => "there is no such unit",
+        "408" => "the request did not arrive in time",
+        "409" => "the state of the unit does not allow this, or has changed",
+        "413" => "the body is too large",
+        "415" => "the body has another content type",
+        "422" => "nothing matches, or too much",
+        "428" => "the token of a dry run is missing",
+        "503" => "the store or the server is busy; try again",
+        other => panic!("describe the response {other}"),
+    }
+}
+
+/// A description that only lists names in backquotes is an enumeration.
+fn enumerate(schema: &mut Value, description: Option<&str>) {
+    let list = description.and_then(|text| text.strip_suffix('.')?.split("; null").next());
+    let Some(list) = list else { return };
+    let names: Vec<&str> = list.split(", ").flat_map(|part| part.split(" or ")).collect();
+    let name = |part: &&str| Some(part.strip_prefix('`')?.strip_suffix('`')?.to_owned());
+    let Some(names) = names.iter().map(name).collect::<Option<Vec<String>>>() else { return };
+    if names.len() < 2 {
+        return;
+    }
+    let is_nullable = schema["type"].is_array();
+    let mut values: Vec<Value> = names.into_iter().map(Value::from).collect();
+    values.extend(is_nullable.then_some(Value::Null));
+    schema["enum"] = values.into();
+}
+
+/// Generic types inline their items, so that a client would have each type twice.
+fn refer_to_items(name: &str, property: &str, schema: &mut Value) {
+    if let ("items" | "changes", Some((_, item))) = (property, name.split_once('_')) {
+        schema["items"] = json!({ "$ref": format!("#/components/schemas/{item}") });
+    }
 }
 
 #[test]

@@ -1,13 +1,22 @@
-//! Pages of lists, and the parameters that lists share.
+//! Pages of lists, bounded in rows and bytes, and the parameters that lists share.
 
+use std::io;
+
+use axum::Json as Answer;
 use redrive_store::MAX_PAGE;
 use serde::Serialize;
 
 use crate::problem::ProblemDetails;
 
-const DEFAULT_LIMIT: u32 = 100;
+pub(super) const DEFAULT_LIMIT: u32 = 100;
 
-/// A page of a list.
+/// A page ends with the row that reaches this size, so that no list fills the memory.
+const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
+
+/// Rows of one read from the store.
+const READ_ROWS: u32 = 500;
+
+/// A page of a list. Its size is bounded, so it may have fewer rows than `limit` and still not be the last.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct ListPage<T> {
@@ -16,11 +25,80 @@ pub(crate) struct ListPage<T> {
     next: Option<String>,
 }
 
+/// Collects a page of `limit` rows or [`MAX_LIST_BYTES`] from reads of a few rows.
+pub(crate) struct PageBuilder<P, T> {
+    limit: usize,
+    /// The position of the last row.
+    after: P,
+    items: Vec<T>,
+    bytes: usize,
+    /// Whether more rows may follow in the store.
+    has_more: bool,
+}
+
+impl<P: Clone + ToString, T: Serialize> PageBuilder<P, T> {
+    pub(crate) fn new(limit: Option<u32>, after: P) -> Result<Self, ProblemDetails> {
+        let limit = self::limit(limit)? as usize;
+        Ok(Self { limit, after, items: Vec::new(), bytes: 0, has_more: true })
+    }
+
+    /// Where to read how many rows next; `None` when the page is complete.
+    pub(crate) fn next_read(&self) -> Option<(P, u32)> {
+        let left = u32::try_from(self.limit - self.items.len()).unwrap_or(u32::MAX);
+        let goes_on = self.has_more && left > 0 && self.bytes < MAX_LIST_BYTES;
+        goes_on.then(|| (self.after.clone(), left.min(READ_ROWS)))
+    }
+
+    /// Adds rows as far as there is room.
+    pub(crate) fn add<R>(
+        &mut self,
+        rows: Vec<R>,
+        has_more: bool,
+        position: impl Fn(&R) -> P,
+        view: impl Fn(R) -> T,
+    ) {
+        self.has_more = has_more;
+        for row in rows {
+            if self.bytes >= MAX_LIST_BYTES {
+                self.has_more = true;
+                return;
+            }
+            self.after = position(&row);
+            let item = view(row);
+            self.bytes += json_bytes(&item);
+            self.items.push(item);
+        }
+    }
+
+    pub(crate) fn answer(self) -> Answer<ListPage<T>> {
+        let next = self.has_more.then(|| self.after.to_string());
+        Answer(ListPage { items: self.items, next })
+    }
+}
+
+/// The length of a value as JSON.
+fn json_bytes(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // A view that is no JSON fails when the response is written.
+    _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
 impl<T> ListPage<T> {
-    /// `last` is the position of the last row.
-    pub(crate) fn new(items: Vec<T>, limit: u32, last: Option<String>) -> Self {
-        let is_full = items.len() >= limit as usize;
-        Self { items, next: last.filter(|_| is_full) }
+    /// A list without further pages.
+    pub(crate) fn single(items: Vec<T>) -> Self {
+        Self { items, next: None }
     }
 }
 

@@ -1,15 +1,17 @@
 //! `GET /v1/partitions` and `GET /v1/gaps`.
 
+use std::fmt;
+
 use axum::Json as Answer;
 use redrive_core::{AttemptNumber, LogicalDate, PartitionKey, PartitionStatus};
 use redrive_ops::{
     DeclaredSource, GapFilter, PartitionQuery,
     views::{AttemptView, GapView, PartitionView},
 };
-use redrive_store::PartitionFilter;
+use redrive_store::{AttemptRecord, PartitionFilter, PartitionRecord};
 use serde::Deserialize;
 
-use super::page::{ListPage, limit, named};
+use super::page::{ListPage, PageBuilder, named};
 use crate::{
     app::AppState,
     extract::{PathParams, QueryParams},
@@ -28,6 +30,7 @@ pub(crate) struct PartitionsQuery {
     since: Option<String>,
     /// Last day, inclusive.
     until: Option<String>,
+    /// `pending`, `success` or `failed`.
     status: Option<String>,
     /// Only failed partitions that are terminal.
     terminal: Option<bool>,
@@ -60,10 +63,10 @@ pub(crate) async fn list(
     app: AppState,
     QueryParams(query): QueryParams<PartitionsQuery>,
 ) -> Result<Answer<ListPage<PartitionView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let names = PartitionStatus::ALL.map(PartitionStatus::name);
     let status = named("status", query.status.as_deref(), PartitionStatus::from_name, &names)?;
-    let query = PartitionQuery {
+    let (limit, after) = (query.limit, KeyPosition::read(query.after.as_deref())?);
+    let mut query = PartitionQuery {
         filter: PartitionFilter {
             source: query.source,
             customer_id: query.customer_id,
@@ -73,13 +76,34 @@ pub(crate) async fn list(
             status,
         },
         terminal: query.terminal.unwrap_or(false),
-        after: query.after.as_deref().map(key).transpose()?,
-        limit,
+        after: None,
+        limit: 0,
     };
-    let page = app.ops.partitions_page(&query).await?;
-    let last = page.last().map(|partition| partition.key.to_string());
-    let views = page.into_iter().map(|found| app.ops.show_partition(found));
-    Ok(Answer(ListPage::new(views.collect(), limit, last)))
+    let mut page = PageBuilder::new(limit, after)?;
+    while let Some((KeyPosition(after), rows)) = page.next_read() {
+        (query.after, query.limit) = (after, rows);
+        let found = app.ops.partitions_page(&query).await?;
+        let has_more = found.len() >= rows as usize;
+        let position = |found: &PartitionRecord| KeyPosition(Some(found.key.clone()));
+        page.add(found, has_more, position, |found| app.ops.show_partition(found));
+    }
+    Ok(page.answer())
+}
+
+/// The key after which a page starts.
+#[derive(Clone)]
+pub(super) struct KeyPosition(pub(super) Option<PartitionKey>);
+
+impl KeyPosition {
+    pub(super) fn read(text: Option<&str>) -> Result<Self, ProblemDetails> {
+        text.map(key).transpose().map(Self)
+    }
+}
+
+impl fmt::Display for KeyPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|key| key.fmt(f))
+    }
 }
 
 /// The path segments of a partition key.
@@ -129,14 +153,19 @@ pub(crate) async fn history(
     PathParams(parts): PathParams<KeyParts>,
     QueryParams(query): QueryParams<HistoryQuery>,
 ) -> Result<Answer<ListPage<AttemptView>>, ProblemDetails> {
-    let (key, limit) = (key_of(&parts)?, limit(query.limit)?);
+    let key = key_of(&parts)?;
     let found = app.ops.partition(&key).await?;
     let found =
         found.ok_or_else(|| ProblemDetails::not_found(format!("partition:{key} has no entry")))?;
     let after = AttemptNumber(query.after.unwrap_or(0));
-    let attempts = app.ops.partition_attempts(&found, after, limit).await?;
-    let last = attempts.last().map(|attempt| attempt.attempt.to_string());
-    Ok(Answer(ListPage::new(attempts.iter().map(AttemptView::from).collect(), limit, last)))
+    let mut page = PageBuilder::new(query.limit, after)?;
+    while let Some((after, rows)) = page.next_read() {
+        let attempts = app.ops.partition_attempts(&found, after, rows).await?;
+        let has_more = attempts.len() >= rows as usize;
+        let view = |attempt: AttemptRecord| AttemptView::from(&attempt);
+        page.add(attempts, has_more, |attempt| attempt.attempt, view);
+    }
+    Ok(page.answer())
 }
 
 #[derive(Debug, Deserialize)]

@@ -12,7 +12,7 @@ use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, Sample
 use serde::Deserialize;
 
 use super::{
-    page::{ListPage, limit, named},
+    page::{ListPage, PageBuilder, limit, named},
     queues::ActionReason,
 };
 use crate::{
@@ -22,13 +22,14 @@ use crate::{
     problem::ProblemDetails,
 };
 
-const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PipelineQuery {
     pipeline: Option<String>,
+    /// `running`, `completed`, `partial_success`, `failed`, `aborted` or `cancelled`.
     status: Option<String>,
     /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
@@ -43,14 +44,17 @@ pub(crate) async fn list(
     app: AppState,
     QueryParams(query): QueryParams<PipelineQuery>,
 ) -> Result<Answer<ListPage<PipelineRunView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let names = PipelineStatus::ALL.map(PipelineStatus::name);
     let status = named("status", query.status.as_deref(), PipelineStatus::from_name, &names)?;
     let filter = PipelineRunFilter { pipeline: query.pipeline, status };
     let after = PipelineRunId(query.after.unwrap_or(i64::MAX));
-    let page = app.ops.store().pipeline_runs_page(&filter, after, limit).await?;
-    let last = page.last().map(|run| run.id.to_string());
-    Ok(Answer(ListPage::new(page.iter().map(PipelineRunView::from).collect(), limit, last)))
+    let mut page = PageBuilder::new(query.limit, after)?;
+    while let Some((after, rows)) = page.next_read() {
+        let found = app.ops.store().pipeline_runs_page(&filter, after, rows).await?;
+        let has_more = found.len() >= rows as usize;
+        page.add(found, has_more, |run| run.id, |run| PipelineRunView::from(&run));
+    }
+    Ok(page.answer())
 }
 
 pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, ProblemDetails> {

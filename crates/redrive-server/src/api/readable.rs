@@ -9,19 +9,20 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use redrive_engine::{ConsumeError, RawError, RawReader, Unreadable};
+use redrive_engine::{ConsumeError, RawError, RawReader, ReadablePartition, Unreadable};
 use redrive_ops::views::ReadableView;
 use redrive_store::PartitionFilter;
 use serde::Deserialize;
 
 use super::{
-    page::{ListPage, limit},
-    partitions::{KeyParts, day, key, key_of},
+    page::{ListPage, PageBuilder},
+    partitions::{KeyParts, KeyPosition, day, key_of},
 };
 use crate::{
     app::AppState,
     extract::{PathParams, QueryParams},
     problem::ProblemDetails,
+    problem_kind::ProblemKind,
 };
 
 /// Every given field must match exactly.
@@ -49,7 +50,6 @@ pub(crate) async fn readable(
     app: AppState,
     QueryParams(query): QueryParams<ReadableQuery>,
 ) -> Result<Answer<ListPage<ReadableView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let filter = PartitionFilter {
         source: query.source,
         customer_id: query.customer_id,
@@ -58,12 +58,16 @@ pub(crate) async fn readable(
         until: day("until", query.until.as_deref())?,
         status: None,
     };
-    let after = query.after.as_deref().map(key).transpose()?;
+    let after = KeyPosition::read(query.after.as_deref())?;
     let consumer = app.ops.consumer();
-    let page = consumer.page(&filter, after.as_ref(), limit).await?;
-    let last = page.last().map(|found| found.key.to_string());
-    let views = page.iter().map(|found| ReadableView::new(found, &consumer));
-    Ok(Answer(ListPage::new(views.collect(), limit, last)))
+    let mut page = PageBuilder::new(query.limit, after)?;
+    while let Some((after, rows)) = page.next_read() {
+        let found = consumer.page(&filter, after.0.as_ref(), rows).await?;
+        let has_more = found.len() >= rows as usize;
+        let position = |found: &ReadablePartition| KeyPosition(Some(found.key.clone()));
+        page.add(found, has_more, position, |found| ReadableView::new(&found, &consumer));
+    }
+    Ok(page.answer())
 }
 
 /// Returns the extracted rows of a readable partition, one JSON object per line. The server verifies the seal at the end;
@@ -115,6 +119,7 @@ impl From<ConsumeError> for ProblemDetails {
                     _ => StatusCode::CONFLICT,
                 };
                 return Self::new(status, error.to_string())
+                    .kind(ProblemKind::NotReadable)
                     .reason(why.name())
                     .allowed("partitions that /v1/readable lists");
             }

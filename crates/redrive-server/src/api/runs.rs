@@ -6,13 +6,13 @@ use redrive_ops::{
     EditRunError, RunSelection,
     views::{RunChangeView, RunView},
 };
-use redrive_store::{RunAction, RunFilter};
+use redrive_store::{PageLimit, RunAction, RunFilter};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     bulk::{BulkOptions, BulkOutcome, MAX_UNITS, confirm},
-    page::{ListPage, limit, named},
+    page::{ListPage, PageBuilder, named},
 };
 use crate::{
     app::{App, AppState},
@@ -27,7 +27,11 @@ use crate::{
 pub(crate) struct RunQuery {
     queue: Option<String>,
     category: Option<String>,
+    /// `discovered`, `processing`, `passed`, `needs_review`, `failed`, `error` or `cancelled`.
     status: Option<String>,
+    /// Include payloads and results; default false.
+    #[serde(default)]
+    data: bool,
     /// Rows of the page, 1 to 10000; default 100.
     limit: Option<u32>,
     /// The `next` of the previous page.
@@ -38,21 +42,29 @@ pub(crate) fn status_names() -> Vec<&'static str> {
     RunStatus::ALL.into_iter().map(RunStatus::name).collect()
 }
 
-/// Lists runs by id.
+/// Lists runs by id, without payloads and results unless `data=true`.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/runs", tag = "runs", params(RunQuery),
     responses((status = 200, body = ListPage<RunView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn list(
     app: AppState,
     QueryParams(query): QueryParams<RunQuery>,
 ) -> Result<Answer<ListPage<RunView>>, ProblemDetails> {
-    let limit = limit(query.limit)?;
     let status = query.status.as_deref();
     let status = named("status", status, RunStatus::from_name, &status_names())?;
     let filter = RunFilter { queue: query.queue, category: query.category, status };
     let after = RunId(query.after.unwrap_or(0));
-    let page = app.ops.store().runs_page(&filter, after, limit).await?;
-    let last = page.last().map(|run| run.id.to_string());
-    Ok(Answer(ListPage::new(page.into_iter().map(RunView::from).collect(), limit, last)))
+    let view = |run| match (RunView::from(run), query.data) {
+        (run, true) => run,
+        (run, false) => run.without_data(),
+    };
+    let mut page = PageBuilder::new(query.limit, after)?;
+    while let Some((after, rows)) = page.next_read() {
+        let limit = PageLimit { rows, with_data: query.data };
+        let found = app.ops.store().runs_page(&filter, after, limit).await?;
+        let has_more = limit.is_reached(&found);
+        page.add(found, has_more, |run| run.id, view);
+    }
+    Ok(page.answer())
 }
 
 /// Returns a run.

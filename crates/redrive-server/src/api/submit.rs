@@ -11,7 +11,9 @@ use redrive_store::{NewRun, SubmittedRun};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{app::AppState, extract::json_bytes, problem::ProblemDetails};
+use crate::{
+    app::AppState, extract::json_bytes, problem::ProblemDetails, problem_kind::ProblemKind,
+};
 
 const MAX_RUNS: usize = 1_000;
 
@@ -70,7 +72,8 @@ impl Bodies {
 /// repeated request is a no-op.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = super::openapi::RunSubmission,
     params(("idempotency-key" = Option<String>, Header, description = "makes a repeated request a no-op")),
-    responses((status = 200, description = "an array, or a run that was submitted before", body = SubmissionView),
+    responses((status = 200, description = "an array, or a run that was submitted before",
+                  body = super::openapi::SubmissionOutcome),
               (status = 201, description = "a new run", body = SubmittedView),
               (status = 400, body = ProblemDetails), (status = 409, body = ProblemDetails),
               (status = 413, body = ProblemDetails), (status = 415, body = ProblemDetails))))]
@@ -146,7 +149,8 @@ impl SubmittedView {
     fn into_single(self) -> Result<Response, ProblemDetails> {
         match (&self.reason, self.id, self.outcome) {
             (Some(reason), Some(_), _) => {
-                Err(ProblemDetails::new(StatusCode::CONFLICT, reason.as_str()))
+                Err(ProblemDetails::new(StatusCode::CONFLICT, reason.as_str())
+                    .kind(ProblemKind::KeyConflict))
             }
             (Some(reason), None, _) => Err(ProblemDetails::bad_request(reason.as_str())),
             (None, _, "accepted") => Ok((StatusCode::CREATED, Answer(self)).into_response()),

@@ -5,6 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{DOCTYPE, Markup, html};
+use redrive_core::Message;
 
 use crate::{access::Role, app::App, guard::Caller, problem::ProblemDetails};
 
@@ -69,7 +70,7 @@ impl DashboardPage {
         let account = html! {
             @if version.is_some() { span id="live" role="status" { "as of now" } }
             @if caller.has_token() {
-                span { (caller.role_name()) }
+                span { (caller.name()) }
                 form.inline method="post" action="/logout" { button type="submit" { "Sign out" } }
             }
         };
@@ -105,7 +106,28 @@ fn document(title: &str, nav: Markup, account: Markup, main: Markup, store: &str
         }
     };
     let html = HeaderValue::from_static("text/html; charset=utf-8");
-    ([(header::CONTENT_TYPE, html)], page.into_string()).into_response()
+    ([(header::CONTENT_TYPE, html)], escape_invisible(&page.into_string())).into_response()
+}
+
+/// Makes control and bidirectional characters of names visible, as `Message` does for messages: they could make a page
+/// say something else. Attributes stay as they are, because forms send them back.
+fn escape_invisible(page: &str) -> String {
+    let mut escaped = String::with_capacity(page.len());
+    let mut in_tag = false;
+    for c in page.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => in_tag = false,
+            // A form field of JSON reads this escape as the same character.
+            c if !in_tag && Message::must_escape(c) => {
+                escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+                continue;
+            }
+            _ => {}
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 pub(crate) fn problem_page(problem: &ProblemDetails) -> Response {
@@ -125,13 +147,32 @@ pub(crate) fn problem_page(problem: &ProblemDetails) -> Response {
     response
 }
 
-pub(super) fn login(wrong: bool) -> Response {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoginNotice {
+    None,
+    WrongToken,
+    /// The session is over, or its token was changed or revoked.
+    SessionEnded,
+    SubmitOnly,
+}
+
+pub(super) fn login(notice: LoginNotice) -> Response {
+    let (status, notice) = match notice {
+        LoginNotice::None => (StatusCode::OK, None),
+        LoginNotice::WrongToken => (StatusCode::UNAUTHORIZED, Some("✗ wrong token")),
+        LoginNotice::SessionEnded => {
+            (StatusCode::OK, Some("Your session has ended: sign in again"))
+        }
+        LoginNotice::SubmitOnly => {
+            (StatusCode::FORBIDDEN, Some("✗ this token may only submit runs"))
+        }
+    };
     let main = html! {
         main id="main" {
             section.login {
                 h1 { "Sign in" }
-                p.lead { "Enter the operator token or the viewer token." }
-                @if wrong { p role="alert" { span.pill.bad { "✗ wrong token" } } }
+                p.lead { "Enter a token of an operator or a viewer." }
+                @if let Some(notice) = notice { p role="alert" { span.pill.bad { (notice) } } }
                 form method="post" action="/login" {
                     div.actions {
                         label { "Token" input type="password" name="token" required autocomplete="current-password" autofocus; }
@@ -142,12 +183,10 @@ pub(super) fn login(wrong: bool) -> Response {
         }
     };
     let mut response = document("Sign in", html! {}, html! {}, main, "");
-    if wrong {
-        *response.status_mut() = StatusCode::UNAUTHORIZED;
-    }
+    *response.status_mut() = status;
     response
 }
 
 pub(super) fn may_act(caller: &Caller) -> bool {
-    caller.role >= Role::Operator
+    caller.role == Role::Operator
 }

@@ -2,17 +2,19 @@
 
 use axum::{
     Extension,
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Redirect, Response},
 };
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::layout;
+use super::layout::{self, LoginNotice};
 use crate::{
+    access::Role,
     app::AppState,
     extract::Form,
     guard::{COOKIE, Caller},
+    problem::ProblemDetails,
+    sessions::SESSION_LIFETIME,
 };
 
 #[derive(Deserialize)]
@@ -21,31 +23,47 @@ pub(super) struct LoginForm {
 }
 
 pub(super) async fn show(Extension(caller): Extension<Caller>) -> Response {
-    if caller.is_anonymous() { layout::login(false) } else { Redirect::to("/").into_response() }
+    match (caller.is_anonymous(), &caller.session) {
+        (false, _) => Redirect::to("/").into_response(),
+        (true, Some(_)) => layout::login(LoginNotice::SessionEnded),
+        (true, None) => layout::login(LoginNotice::None),
+    }
 }
 
-/// Stores the token in a cookie that scripts cannot read and other sites cannot send.
+/// Starts a session, in a cookie that scripts cannot read and other sites cannot send.
 pub(super) async fn sign_in(
     app: AppState,
     Extension(caller): Extension<Caller>,
     Form(form): Form<LoginForm>,
 ) -> Response {
-    let (from, now) = (caller.from, app.ops.now());
-    if !app.wrong_tokens.allows(from, now) {
-        return app.too_many_wrong_tokens().into_response();
+    let Some(token) = app.access.find(&form.token) else {
+        let problem = app.count_wrong_token(caller.client.ip);
+        return problem
+            .map_or_else(|| layout::login(LoginNotice::WrongToken), IntoResponse::into_response);
+    };
+    if token.role == Role::Submitter {
+        return layout::login(LoginNotice::SubmitOnly);
     }
-    if app.access.role_of(&form.token).is_none() {
-        app.wrong_tokens.count(from, now);
-        return layout::login(true);
-    }
-    let token = utf8_percent_encode(&form.token, NON_ALPHANUMERIC);
-    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
-    let Ok(cookie) = HeaderValue::from_str(&cookie) else { return layout::login(true) };
-    ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+    let Ok(session) = app.sessions.start(&token.token, app.ops.now()) else {
+        let what = "the operating system returned no random bytes; try again";
+        return ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
+    };
+    with_cookie(&session, SESSION_LIFETIME.as_secs(), &caller, Redirect::to("/"))
 }
 
-pub(super) async fn sign_out() -> Response {
-    let cookie = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+pub(super) async fn sign_out(app: AppState, Extension(caller): Extension<Caller>) -> Response {
+    if let Some(session) = &caller.session {
+        app.sessions.end(session);
+    }
+    with_cookie("", 0, &caller, Redirect::to("/login"))
+}
+
+fn with_cookie(value: &str, seconds: i64, caller: &Caller, to: Redirect) -> Response {
+    // Over plain HTTP, on this machine, a browser would not send a `Secure` cookie.
+    let secure = if caller.client.is_https { "; Secure" } else { "" };
+    let cookie =
+        format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    // Hexadecimal digits and fixed text are always valid.
     let cookie = HeaderValue::from_str(&cookie).unwrap_or(HeaderValue::from_static(""));
-    ([(header::SET_COOKIE, cookie)], Redirect::to("/login")).into_response()
+    ([(header::SET_COOKIE, cookie)], to).into_response()
 }

@@ -11,7 +11,7 @@ use redrive_ops::{
     views::RunView,
     words::{between, rounded},
 };
-use redrive_store::{QueueAction, RunFilter};
+use redrive_store::{PageLimit, QueueAction, RunFilter};
 use serde::Deserialize;
 
 use super::{
@@ -55,7 +55,7 @@ pub(super) async fn list(
         status: known,
     };
     let after = RunId(query.after.unwrap_or(0));
-    let page = app.ops.store().runs_page(&filter, after, ROWS).await?;
+    let page = app.ops.store().runs_page(&filter, after, PageLimit::without_data(ROWS)).await?;
     let last = last_of(&page, ROWS, |run| run.id.0);
     let rows: Vec<RunView> = page.into_iter().map(RunView::from).collect();
     let (queue, category) = (filter.queue.as_deref(), filter.category.as_deref());
@@ -166,8 +166,8 @@ pub(super) async fn show(
                 }
             }
             section.half {
-                (json("Payload", Some(&run.payload.to_string())))
-                (json("Result", run.result.as_ref().map(ToString::to_string).as_deref()))
+                (json("Payload", Some(run.payload_json())))
+                (json("Result", run.result_json()))
                 (json("Last error", run.error_message.as_deref()))
             }
             section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
@@ -187,7 +187,7 @@ fn actions(run: &RunView) -> Markup {
             @if run.status == "passed" { p.empty { "The run has passed." } }
         }
         @if matches!(run.status, "discovered" | "error") {
-            (edit_form(&format!("/runs/{id}/edit"), "Edit the payload …", "payload", &run.payload.to_string()))
+            (edit_form(&format!("/runs/{id}/edit"), "Edit the payload …", "payload", run.payload_json()))
         }
     }
 }

@@ -9,7 +9,10 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{client::Answer, site::Running};
+use crate::{
+    client::{Answer, Client},
+    site::{Running, guarded_access},
+};
 
 /// A server that takes little.
 async fn small(limits: ServerLimits) -> Running {
@@ -24,7 +27,7 @@ async fn rest(mut connection: TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn whoever_comes_when_all_places_are_taken_is_told_to_come_back() {
+async fn whoever_comes_when_all_places_are_taken_is_told_to_come_back_except_health_checks() {
     let site = small(ServerLimits { connections: 3, ..ServerLimits::default() }).await;
     let mut taken = Vec::new();
     for _ in 0..3 {
@@ -34,17 +37,73 @@ async fn whoever_comes_when_all_places_are_taken_is_told_to_come_back() {
         assert_eq!(&answer, b"HTTP/1.1 200");
         taken.push(connection);
     }
-    let answer = site.client.get("/healthz").await;
+    assert_eq!(site.client.get("/healthz").await.status, 200);
+    assert_eq!(site.client.get("/readyz").await.status, 200);
+    let answer = site.client.get("/v1/runs").await;
     let problem = answer.problem(503);
+    assert_eq!(problem["type"], "urn:redrive:problem:too-many-connections");
     assert!(problem["detail"].as_str().unwrap().contains("too many"), "{problem}");
     assert_eq!(answer.header("retry-after"), Some("1"));
     drop(taken);
     // The server hears of it soon.
     let mut last = answer;
     while last.status == 503 {
-        last = site.client.get("/healthz").await;
+        last = site.client.get("/v1/runs").await;
     }
     assert_eq!(last.status, 200);
+}
+
+/// Opens as many connections as a client can and says nothing on them.
+async fn idle(client: &Client, count: usize) -> Vec<TcpStream> {
+    let mut connections = Vec::new();
+    for _ in 0..count {
+        connections.push(client.connect().await);
+    }
+    connections
+}
+
+#[tokio::test]
+async fn one_address_with_many_idle_connections_locks_nobody_out() {
+    let site = Running::empty().await;
+    let _idle = idle(&site.client, 600).await;
+    // Another address is served as usual, and health checks of the same address are too, once the idle connections
+    // have lost the reserved places.
+    site.client.from(2).get("/v1/runs").await.ok();
+    assert_eq!(until_served(&site.client, "/healthz").await, 200);
+    assert_eq!(until_served(&site.client, "/v1/runs").await, 503);
+}
+
+#[tokio::test]
+async fn many_addresses_with_idle_connections_leave_places_for_health_checks() {
+    let site = Running::empty().await;
+    let mut connections = Vec::new();
+    for address in 10..16 {
+        connections.extend(idle(&site.client.from(address), 200).await);
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(until_served(&site.client, path).await, 200, "{path}");
+    }
+    assert_eq!(until_served(&site.client, "/v1/runs").await, 503);
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_may_have_more_connections_than_an_address() {
+    let limits = ServerLimits { connections_per_address: 2, ..ServerLimits::default() };
+    let site = Running::with(guarded_access(), limits).await;
+    let proxy = site.client.from(9);
+    let _idle = idle(&proxy, 20).await;
+    assert_eq!(proxy.get("/login").await.status, 200);
+}
+
+/// The status of the first answer: connections that are closed without one are tried again.
+async fn until_served(client: &Client, path: &str) -> u16 {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    loop {
+        if let Some(status) = client.raw_status(request.as_bytes()).await {
+            return status;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

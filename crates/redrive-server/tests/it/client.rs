@@ -1,11 +1,11 @@
 //! A client that says exactly what it is told to, and hides nothing of the answer.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 
 /// An answer.
@@ -51,7 +51,8 @@ impl Answer {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
         assert_eq!(problem["status"], status, "{problem}");
-        assert_eq!(problem["type"], "about:blank", "{problem}");
+        let kind = problem["type"].as_str().unwrap_or_default();
+        assert!(kind.starts_with("urn:redrive:problem:"), "{problem}");
         let told = |field: &str| problem[field].as_str().is_some_and(|text| !text.is_empty());
         assert!(told("title") && told("detail"), "{problem}");
         problem
@@ -62,12 +63,14 @@ impl Answer {
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     address: SocketAddr,
+    from: Ipv4Addr,
     headers: Vec<(String, String)>,
 }
 
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, headers: Vec::new() }.with("Host", &address.to_string())
+        Self { address, from: Ipv4Addr::LOCALHOST, headers: Vec::new() }
+            .with("Host", &address.to_string())
     }
 
     /// Where the server is.
@@ -80,7 +83,19 @@ impl Client {
         let mut headers = self.headers.clone();
         headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         headers.push((name.to_owned(), value.to_owned()));
-        Self { address: self.address, headers }
+        Self { headers, ..self.clone() }
+    }
+
+    /// The same from another address of this machine.
+    pub(crate) fn from(&self, last: u8) -> Self {
+        Self { from: Ipv4Addr::new(127, 0, 0, last), ..self.clone() }
+    }
+
+    /// A connection on which nothing was asked.
+    pub(crate) async fn connect(&self) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((self.from, 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
     }
 
     /// With a token.
@@ -134,17 +149,17 @@ impl Client {
 
     /// The status of an answer to bytes, if the server says anything to them.
     pub(crate) async fn raw_status(&self, bytes: &[u8]) -> Option<u16> {
-        let mut connection = TcpStream::connect(self.address).await.unwrap();
-        connection.write_all(bytes).await.unwrap();
+        let mut connection = self.connect().await;
+        _ = connection.write_all(bytes).await;
         // Bytes that are no request may have the server wait for more.
-        connection.shutdown().await.unwrap();
+        _ = connection.shutdown().await;
         let mut answer = Vec::new();
         _ = connection.read_to_end(&mut answer).await;
         (!answer.is_empty()).then(|| Answer::read(&answer).status)
     }
 
-    async fn exchange(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut connection = TcpStream::connect(self.address).await.unwrap();
+    pub(crate) async fn exchange(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut connection = self.connect().await;
         // A server that has heard enough may hang up before the end of a long request.
         _ = connection.write_all(bytes).await;
         let mut answer = Vec::new();
@@ -154,7 +169,7 @@ impl Client {
 
     /// A connection on which something was asked, and nothing read yet.
     pub(crate) async fn open(&self, path: &str) -> TcpStream {
-        let mut connection = TcpStream::connect(self.address).await.unwrap();
+        let mut connection = self.connect().await;
         let host = self.address;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         connection.write_all(request.as_bytes()).await.unwrap();

@@ -1,13 +1,17 @@
 //! Who is let in, and for what.
 
+use std::time::{Duration, Instant};
+
 use redrive_engine::{PartitionRules, RawSink};
 use redrive_ops::Ops;
-use redrive_server::{Access, Server, ServerError, ServerLimits, ServerSetup, Token, Uploads};
+use redrive_server::{
+    Access, NamedToken, Role, Server, ServerError, ServerLimits, ServerSetup, Token, Uploads,
+};
 use serde_json::json;
 
 use crate::{
     client::Answer,
-    site::{OPERATOR, Running, VIEWER},
+    site::{OPERATOR, REVOKED, Running, SUBMITTER, VIEWER, guarded_access},
 };
 
 #[tokio::test]
@@ -64,7 +68,7 @@ async fn a_viewer_may_look_and_not_change_and_an_operator_may_do_both() {
 }
 
 /// The cookie that a sign-in sets.
-fn cookie(answer: &Answer) -> String {
+pub(crate) fn cookie(answer: &Answer) -> String {
     assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
     let cookie = answer.header("set-cookie").unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
@@ -114,31 +118,143 @@ async fn an_address_that_others_can_reach_needs_a_token() {
     let refused = listen(Access::default()).await.err().unwrap();
     assert!(matches!(refused, ServerError::UnprotectedAddress(_)), "{refused}");
     assert!(refused.to_string().contains("no token"), "{refused}");
-    let viewer = Token::new(VIEWER);
-    assert!(listen(Access { viewer, ..Access::default() }).await.is_ok());
+    assert!(listen(guarded_access()).await.is_ok());
+    let mut revoked = guarded_access();
+    revoked.tokens.retain(|token| token.revoked);
+    assert!(listen(revoked).await.is_ok(), "a server whose tokens are revoked lets nobody in");
     assert!(Token::new("short").is_none());
     assert!(!format!("{:?}", Token::new(VIEWER)).contains(VIEWER));
 }
 
 #[tokio::test]
-async fn whoever_tries_many_wrong_tokens_is_told_nothing_more() {
+async fn many_wrong_tokens_are_slowed_down_and_the_correct_one_passes() {
     for by_form in [false, true] {
         let site = Running::guarded().await;
-        let mut last = 0;
-        // A minute may end in between, and the count with it.
-        for number in 0..130 {
+        let wrong = async |number: usize| {
             let wrong = format!("wrong-token-of-many-{number}");
-            let answer = match by_form {
+            match by_form {
                 true => site.client.browsing().submit("/login", &format!("token={wrong}")).await,
                 false => site.client.bearing(&wrong).get("/v1/runs").await,
-            };
-            last = answer.status;
-            if last == 429 {
+            }
+        };
+        let mut last = wrong(0).await;
+        // A minute may end in between, and the count with it.
+        for number in 1..130 {
+            if last.status == 429 {
                 break;
             }
-            assert_eq!(last, 401, "{answer:?}");
+            assert_eq!(last.status, 401, "{last:?}");
+            last = wrong(number).await;
         }
-        assert_eq!(last, 429);
-        site.client.get("/v1/runs").await.problem(401);
+        assert_eq!(last.status, 429);
+        let started = Instant::now();
+        let late = wrong(200).await;
+        assert!(late.status == 401 || started.elapsed() >= Duration::from_millis(900), "{late:?}");
+        // From the same address.
+        site.client.bearing(OPERATOR).get("/v1/runs").await.ok();
+        assert_eq!(site.client.bearing(VIEWER).get("/metrics").await.status, 200);
+        let entered = format!("token={VIEWER}");
+        cookie(&site.client.browsing().submit("/login", &entered).await);
+        // Another client behind a trusted proxy has its own count, and nobody else can name a client.
+        let proxy = site.client.from(9).bearing("wrong-token-of-another");
+        proxy.with("X-Forwarded-For", "203.0.113.7").get("/v1/runs").await.problem(401);
+        if !by_form {
+            let spoofed = site.client.with("X-Forwarded-For", "203.0.113.7");
+            let answer = spoofed.bearing("wrong-token-again-and-again").get("/v1/runs").await;
+            assert!([401, 429].contains(&answer.status), "{answer:?}");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_submitter_may_submit_and_nothing_else_and_a_revoked_token_nothing() {
+    let site = Running::guarded().await;
+    let (ci, old) = (site.client.bearing(SUBMITTER), site.client.bearing(REVOKED));
+    let body = json!({ "queue": "q" });
+    assert_eq!(ci.post("/v1/runs", &body).await.status, 201);
+    for path in ["/v1/runs", "/v1/runs/1", "/", "/metrics", "/openapi.json"] {
+        ci.get(path).await.problem(403);
+    }
+    for path in ["/v1/runs/cancel", "/v1/queues/q/pause"] {
+        ci.post(path, &json!({ "ids": [1] })).await.problem(403);
+    }
+    old.post("/v1/runs", &body).await.problem(401);
+    let signed_in = site.client.browsing().submit("/login", &format!("token={SUBMITTER}")).await;
+    assert_eq!((signed_in.status, signed_in.header("set-cookie")), (403, None));
+    assert_eq!(
+        site.client.browsing().submit("/login", &format!("token={REVOKED}")).await.status,
+        401
+    );
+}
+
+#[tokio::test]
+async fn the_journal_has_the_name_of_the_token() {
+    let ann = "the-token-of-ann-0123456789";
+    let digest = Token::new(ann).unwrap().sha256();
+    let token = Token::from_sha256(&digest).unwrap();
+    let tokens = vec![NamedToken::new("ann", Role::Operator, token)];
+    let access = Access { tokens, ..Access::default() };
+    let site = Running::with(access, ServerLimits::default()).await;
+    let client = site.client.bearing(ann);
+    client.post("/v1/queues/q/pause", &json!({})).await.ok();
+    client.with("Redrive-Actor", "deploy").post("/v1/queues/q/resume", &json!({})).await.ok();
+    let actors: Vec<String> = site.journal().await.into_iter().map(|(actor, _)| actor).collect();
+    assert_eq!(actors, ["ann (api)", "deploy (api, ann)"]);
+    assert!(Token::from_sha256("abc").is_none() && Token::from_sha256(&"g".repeat(64)).is_none());
+}
+
+#[tokio::test]
+async fn a_session_is_not_the_token_and_ends_and_then_the_page_says_sign_in_again() {
+    let site = Running::guarded().await;
+    let browser = site.client.browsing();
+    let form = format!("token={VIEWER}");
+    let answer = browser.submit("/login", &form).await;
+    let set = answer.header("set-cookie").unwrap();
+    assert!(!set.contains(VIEWER) && set.contains("Max-Age=43200"), "{set}");
+    assert!(!set.contains("Secure"), "plain HTTP: {set}");
+    let signed_in = browser.with("Cookie", &cookie(&answer));
+    assert_eq!(signed_in.get("/runs").await.status, 200);
+    // The cookie is no token.
+    let session = cookie(&answer).split_once('=').unwrap().1.to_owned();
+    site.client.bearing(&session).get("/v1/runs").await.problem(401);
+    assert_eq!(signed_in.submit("/logout", "").await.status, 303);
+    for client in [signed_in, browser.with("Cookie", "redrive_session=from-before-a-restart")] {
+        let page = client.get("/runs").await;
+        assert_eq!((page.status, page.header("location")), (303, Some("/login")));
+        assert!(client.get("/login").await.body.contains("sign in again"));
+        assert!(client.get("/v1/runs").await.problem(401)["detail"].to_string().contains("again"));
+    }
+    assert!(!browser.get("/login").await.body.contains("sign in again"));
+    // Behind a proxy that says so, the connection of the browser is encrypted.
+    for (last, header, secure) in [
+        (9, ("X-Forwarded-Proto", "https"), true),
+        (9, ("X-Forwarded-Proto", "http"), false),
+        (2, ("X-Forwarded-Proto", "https"), false),
+    ] {
+        let proxy = browser.from(last).with("X-Forwarded-For", "203.0.113.7");
+        let answer = proxy.with(header.0, header.1).submit("/login", &form).await;
+        assert_eq!(answer.header("set-cookie").unwrap().contains("; Secure"), secure, "{header:?}");
+    }
+    let forwarded = browser.from(9).with("Forwarded", "for=203.0.113.7;proto=https");
+    assert!(
+        forwarded.submit("/login", &form).await.header("set-cookie").unwrap().contains("Secure")
+    );
+}
+
+#[tokio::test]
+async fn probes_may_use_any_host_and_metrics_with_a_token() {
+    let site = Running::guarded().await;
+    for host in ["10.1.2.3:7878", "pod.example", "redrive.example"] {
+        let client = site.client.with("Host", host);
+        assert_eq!(client.get("/healthz").await.status, 200, "{host}");
+        assert_eq!(client.get("/readyz").await.status, 200, "{host}");
+        assert_eq!(client.bearing(VIEWER).get("/metrics").await.status, 200, "{host}");
+    }
+    let other = site.client.with("Host", "10.1.2.3");
+    other.get("/metrics").await.problem(421);
+    other.bearing(VIEWER).get("/v1/runs").await.problem(421);
+    let none = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
+    assert_eq!(site.client.raw(none).await.status, 200);
+    // Without tokens a page of another site could read them by a name of its own.
+    Running::empty().await.client.with("Host", "evil.example").get("/metrics").await.problem(421);
 }

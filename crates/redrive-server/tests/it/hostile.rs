@@ -30,6 +30,9 @@ fn is_ours(path: &str, page: &str) {
     let mut rest = page.strip_prefix("<!DOCTYPE html>").unwrap();
     let mut scripts = 0;
     while let Some(at) = rest.find('<') {
+        // Names that reorder or hide what stands beside them are shown escaped.
+        let hidden = rest[..at].chars().find(|c| redrive_core::Message::must_escape(*c));
+        assert_eq!(hidden, None, "{path}: {}", &rest[..at]);
         rest = &rest[at + 1..];
         let is_end = rest.starts_with('/');
         rest = rest.trim_start_matches('/');

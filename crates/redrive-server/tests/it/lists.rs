@@ -1,6 +1,7 @@
 //! Lists in pages: every row once, and nothing that is not understood.
 
-use serde_json::Value;
+use redrive_store::{NewRun, Operator};
+use serde_json::{Value, json};
 
 use crate::{
     client::Client,
@@ -98,4 +99,42 @@ async fn a_parameter_that_is_not_understood_is_refused_instead_of_selecting_too_
         let problem = site.client.get(asked).await.problem(400);
         assert!(problem["allowed"].as_str().unwrap().contains(allowed), "{problem}");
     }
+}
+
+#[tokio::test]
+async fn lists_omit_payloads_unless_asked_and_a_page_of_large_ones_ends_early() {
+    let site = Running::empty().await;
+    let (now, payload) = (jiff::Timestamp::UNIX_EPOCH, json!("x".repeat(1_000_000)));
+    let runs: Vec<NewRun> = (0..12).map(|_| NewRun::new("q", &payload, now).unwrap()).collect();
+    site.store.submit_runs(&runs, now).await.unwrap();
+    let page = site.client.get("/v1/runs?limit=10000").await.ok();
+    let rows = page["items"].as_array().unwrap();
+    assert_eq!((rows.len(), &page["next"]), (12, &Value::Null));
+    assert!(rows.iter().all(|run| run.get("payload").is_none() && run.get("result").is_none()));
+    let answer = site.client.get("/v1/runs?limit=10000&data=true").await;
+    assert!(answer.body.len() < 6_000_000, "{}", answer.body.len());
+    let page = answer.ok();
+    assert!(page["next"].is_string(), "{}", page["next"]);
+    assert_eq!(page["items"][0]["payload"], payload);
+    assert_eq!(walk(&site.client, "/v1/runs?data=true", 10_000).await.len(), 12);
+    assert_eq!(site.client.get("/v1/runs/1").await.ok()["payload"], payload);
+    assert!(site.client.browsing().get("/runs").await.body.len() < 100_000);
+}
+
+#[tokio::test]
+async fn a_list_of_long_messages_ends_early_too() {
+    let site = Running::empty().await;
+    let reason = "x".repeat(8_000);
+    for number in 0..700 {
+        let by = Operator {
+            actor: "filler".to_owned(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            reason: Some(reason.clone()),
+        };
+        site.store.pause_queue(&format!("q{number}"), &by).await.unwrap();
+    }
+    let answer = site.client.get("/v1/journal?limit=10000").await;
+    assert!(answer.body.len() < 5_000_000, "{}", answer.body.len());
+    assert!(answer.ok()["next"].is_string());
+    assert_eq!(walk(&site.client, "/v1/journal", 10_000).await.len(), 700);
 }

@@ -8,7 +8,7 @@ use redrive_engine::{
     RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
 };
 use redrive_ops::Ops;
-use redrive_server::{Access, Server, ServerLimits, ServerSetup, Token};
+use redrive_server::{Access, NamedToken, Role, Server, ServerLimits, ServerSetup, Token};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
     AddedItem, AuditContext, ItemGroup, ItemMove, Lane, NamedPartition, NewItem, NewRun, Operator,
@@ -22,6 +22,23 @@ use crate::{client::Client, receiver};
 
 pub(crate) const OPERATOR: &str = "operator; of \"things\" %41";
 pub(crate) const VIEWER: &str = "viewer-token-0123456789";
+pub(crate) const SUBMITTER: &str = "submitter-token-0123456789";
+pub(crate) const REVOKED: &str = "revoked-token-0123456789";
+
+/// Access with a token of each role, and one that was revoked.
+pub(crate) fn guarded_access() -> Access {
+    let token = |name, role, text| NamedToken::new(name, role, Token::new(text).unwrap());
+    Access {
+        tokens: vec![
+            token("operator", Role::Operator, OPERATOR),
+            token("viewer", Role::Viewer, VIEWER),
+            token("ci", Role::Submitter, SUBMITTER),
+            NamedToken { revoked: true, ..token("old", Role::Operator, REVOKED) },
+        ],
+        hosts: vec!["redrive.example".to_owned()],
+        trusted_proxies: vec!["127.0.0.9".parse().unwrap()],
+    }
+}
 
 /// Runs of each fate, samples that die, items that are given up.
 pub(crate) const RUNS: usize = 25;
@@ -56,9 +73,7 @@ impl Running {
 
     /// One that asks for tokens.
     pub(crate) async fn guarded() -> Self {
-        let (operator, viewer) = (Token::new(OPERATOR), Token::new(VIEWER));
-        let hosts = vec!["redrive.example".to_owned()];
-        Self::with(Access { operator, viewer, hosts }, ServerLimits::default()).await
+        Self::with(guarded_access(), ServerLimits::default()).await
     }
 
     pub(crate) async fn with(access: Access, limits: ServerLimits) -> Self {

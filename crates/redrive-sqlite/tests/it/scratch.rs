@@ -188,7 +188,7 @@ pub(crate) fn entry(action: &str) -> JournalEntry {
 pub(crate) async fn all_runs(store: &SqliteStore) -> Vec<RunId> {
     let (mut after, mut ids) = (RunId(0), Vec::new());
     loop {
-        let page = store.runs_page(&RunFilter::default(), after, 10_000).await.unwrap();
+        let page = store.runs_page(&RunFilter::default(), after, 10_000.into()).await.unwrap();
         let Some(last) = page.last() else { return ids };
         after = last.id;
         ids.extend(page.iter().map(|run| run.id));

@@ -141,7 +141,7 @@ fn inline_a_call_is_done_when_it_returns() {
     let polled = begun(call.as_mut());
     assert!(polled.is_ready());
     let filter = RunFilter::default();
-    let mut read = store.runs_page(&filter, RunId(0), 10);
+    let mut read = store.runs_page(&filter, RunId(0), 10.into());
     let polled = begun(read.as_mut());
     assert!(polled.is_ready());
 }

@@ -70,7 +70,7 @@ pub use queue::QueueConfig;
 pub use raw::{InvalidRawUrl, RawUrl};
 pub use schedule::{ScheduleConfig, ScheduleInterval};
 pub use schema::SCHEMA;
-pub use server::ServerConfig;
+pub use server::{ServerConfig, TokenConfig, TokenDigest};
 pub use source::{SourceConfig, ValidationConfig};
 pub use store::{StoreConfig, StoreLocation, SynchronousMode};
 pub use up::UpConfig;

@@ -6,12 +6,13 @@ use std::{
 };
 
 #[cfg(feature = "server")]
-use redrive_server::ServerLimits;
+use redrive_server::{Network, ServerLimits};
 
 use super::{
     handler::env_name,
+    log::UniqueNames,
     reader::{Section, Value},
-    value::{duration_in, set, shorten, text, whole},
+    value::{duration_in, flag, set, shorten, text, unique_name, whole, word},
 };
 
 const DEFAULT_PORT: u16 = 7878;
@@ -40,8 +41,59 @@ pub struct ServerConfig {
     pub operator_token: Option<String>,
     /// The environment variable that holds the token for read access.
     pub viewer_token: Option<String>,
+    pub tokens: Vec<TokenConfig>,
+    /// Proxies that name the client in `X-Forwarded-For` or `Forwarded`.
+    #[cfg(feature = "server")]
+    pub trusted_proxies: Vec<Network>,
     #[cfg(feature = "server")]
     pub limits: ServerLimits,
+}
+
+/// `[[server.tokens]]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenConfig {
+    pub name: String,
+    /// `submitter`, `viewer` or `operator`.
+    pub role: &'static str,
+    pub digest: TokenDigest,
+    pub revoked: bool,
+}
+
+/// Where the SHA-256 of a token is. Tokens themselves must not be in the file, which many people can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenDigest {
+    /// 64 hexadecimal digits.
+    Written(String),
+    /// The environment variable that holds the digits.
+    Env(String),
+}
+
+const ROLES: [(&str, &str); 3] =
+    [("submitter", "submitter"), ("viewer", "viewer"), ("operator", "operator")];
+
+impl TokenConfig {
+    fn read(s: &mut Section<'_>, names: &mut UniqueNames) -> Option<Self> {
+        let name = s.require("name", unique_name("tokens", names));
+        let role = s.require("role", word(&ROLES));
+        let digest = s.require("sha256", digest);
+        let revoked = s.get("revoked", flag).unwrap_or_default();
+        Some(Self { name: name?, role: role?, digest: digest?, revoked })
+    }
+}
+
+fn digest(value: Value<'_>) -> Option<TokenDigest> {
+    if matches!(value.node, toml::de::DeValue::Table(_)) {
+        return value.table(|s| s.require("env", env_name)).map(TokenDigest::Env);
+    }
+    let digits = text(value.clone())?;
+    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Some(TokenDigest::Written(digits));
+    }
+    value.refuse_secret(
+        "not a SHA-256",
+        "64 hexadecimal digits",
+        "`redrive token new` makes a token and prints these lines",
+    )
 }
 
 impl Default for ServerConfig {
@@ -51,6 +103,9 @@ impl Default for ServerConfig {
             hosts: Vec::new(),
             operator_token: None,
             viewer_token: None,
+            tokens: Vec::new(),
+            #[cfg(feature = "server")]
+            trusted_proxies: Vec::new(),
             #[cfg(feature = "server")]
             limits: ServerLimits::default(),
         }
@@ -63,7 +118,11 @@ impl ServerConfig {
         let hosts = s.get("hosts", set(host));
         let operator_token = s.get("operator-token", token);
         let viewer_token = s.get("viewer-token", token);
+        let mut names = UniqueNames::default();
+        let tokens = s.each("tokens", |s| TokenConfig::read(s, &mut names));
+        let trusted_proxies = s.get("trusted-proxies", set(network));
         let connections = s.get("max-connections", whole(1..=MAX_CONNECTIONS));
+        let per_address = s.get("max-connections-per-address", whole(1..=MAX_CONNECTIONS));
         let client_timeout = s.get("patience", duration_in(PATIENCE[0]..=PATIENCE[1]));
         let requests = s.get("max-requests-per-second", whole(1..=MAX_REQUESTS));
         let item_bytes = s.get("max-item-bytes", whole(1..=MAX_ITEM_BYTES));
@@ -71,17 +130,21 @@ impl ServerConfig {
         #[cfg(feature = "server")]
         let limits = ServerLimits {
             connections: connections.unwrap_or(defaults.limits.connections),
+            connections_per_address: per_address.unwrap_or(defaults.limits.connections_per_address),
             client_timeout: client_timeout.unwrap_or(defaults.limits.client_timeout),
             requests_a_second: requests.unwrap_or(defaults.limits.requests_a_second),
             item_bytes: item_bytes.unwrap_or(defaults.limits.item_bytes),
         };
         #[cfg(not(feature = "server"))]
-        let _ = (connections, client_timeout, requests, item_bytes);
+        let _ = (connections, per_address, client_timeout, requests, item_bytes, trusted_proxies);
         Some(Self {
             listen: listen.unwrap_or(defaults.listen),
             hosts: hosts.unwrap_or_default(),
             operator_token,
             viewer_token,
+            tokens,
+            #[cfg(feature = "server")]
+            trusted_proxies: trusted_proxies.unwrap_or_default(),
             #[cfg(feature = "server")]
             limits,
         })
@@ -91,6 +154,22 @@ impl ServerConfig {
 /// The variable that holds a token. Tokens must not be in the file, which many people can read.
 fn token(value: Value<'_>) -> Option<String> {
     value.table(|s| s.require("env", env_name))
+}
+
+#[cfg(feature = "server")]
+fn network(value: Value<'_>) -> Option<Network> {
+    let written = text(value.clone())?;
+    written.parse().ok().or_else(|| {
+        value.refuse(
+            format!("{:?} is not an address or a network", shorten(&written)),
+            "write an IP address such as 10.0.0.7, or a network such as 10.0.0.0/8",
+        )
+    })
+}
+
+#[cfg(not(feature = "server"))]
+fn network(value: Value<'_>) -> Option<String> {
+    text(value)
 }
 
 /// A value of the `Host` header, without a port.

@@ -65,7 +65,7 @@ impl Plant {
 
     pub(super) async fn samples(&self, status: SampleStatus) -> Vec<SampleRecord> {
         let filter = SampleFilter { status: Some(status), ..SampleFilter::default() };
-        self.store.samples_page(&filter, SampleId(0), 10_000).await.unwrap()
+        self.store.samples_page(&filter, SampleId(0), 10_000.into()).await.unwrap()
     }
 
     pub(super) async fn data(&self, status: SampleStatus) -> Vec<Value> {

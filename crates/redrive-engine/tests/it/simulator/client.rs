@@ -144,7 +144,7 @@ impl Client {
             return (0..count).map(|_| RunId(chance.between(1, up_to) as i64)).collect();
         }
         let filter = RunFilter { status: Some(RunStatus::Processing), ..RunFilter::default() };
-        let running = self.store.runs_page(&filter, RunId(0), count as u32).await;
+        let running = self.store.runs_page(&filter, RunId(0), (count as u32).into()).await;
         running.unwrap_or_default().iter().map(|run| run.id).collect()
     }
 }

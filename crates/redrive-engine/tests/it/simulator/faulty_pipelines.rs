@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
     Backlog, ClaimedSample, DataEdit, DeadCause, JournalEntry, LeaseRef, NewPipelineRun, NewSample,
-    Operator, PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, Pipelines,
-    Result, SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine, SampleRecord,
-    SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
-    StageStats, Written,
+    Operator, PageLimit, PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord,
+    Pipelines, Result, SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine,
+    SampleRecord, SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition,
+    StageCount, StageStats, Written,
 };
 
 use super::{faulty_store::FaultyStore, log::What, pipelines::SampleNews};
@@ -137,7 +137,7 @@ impl Samples for FaultyStore {
         &self,
         filter: &SampleFilter,
         after: SampleId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
         self.call("samples_page", self.inner.samples_page(filter, after, limit)).await
     }

@@ -12,9 +12,9 @@ use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
     Activity, AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, ExpiredLease,
     Figures, Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease,
-    Leased, Leases, Ledger, LedgerPlace, NewRun, Operator, PausedQueue, QueueStats, ReaderPlace,
-    Result, RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord, Runs,
-    SchemaStatus, Store, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
+    Leased, Leases, Ledger, LedgerPlace, NewRun, Operator, PageLimit, PausedQueue, QueueStats,
+    ReaderPlace, Result, RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord,
+    Runs, SchemaStatus, Store, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
 };
 use tokio::sync::watch;
 
@@ -147,7 +147,7 @@ impl Runs for FaultyStore {
         &self,
         filter: &RunFilter,
         after: RunId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         self.call("runs_page", self.inner.runs_page(filter, after, limit)).await
     }

@@ -40,7 +40,7 @@ impl Lived {
         problems: Vec<String>,
     ) -> Self {
         let all = RunFilter::default();
-        let runs = store.runs_page(&all, RunId(0), MAX_PAGE).await.unwrap();
+        let runs = store.runs_page(&all, RunId(0), MAX_PAGE.into()).await.unwrap();
         let start = LedgerPlace::start();
         let ledger = store.ledger_page(UnitKind::Run, &start, MAX_PAGE).await.unwrap();
         let journal = store.journal_page(&JournalFilter::default(), 0, MAX_PAGE).await.unwrap();

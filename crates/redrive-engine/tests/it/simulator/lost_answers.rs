@@ -226,7 +226,7 @@ async fn a_sample_goes_on_to_its_next_stage_though_the_answer_that_it_was_kept_g
     engine.run(stop, Until::Drained).await.unwrap();
 
     let filter = SampleFilter { status: Some(SampleStatus::Succeeded), ..SampleFilter::default() };
-    let samples = store.samples_page(&filter, SampleId(0), 1_000).await.unwrap();
+    let samples = store.samples_page(&filter, SampleId(0), 1_000.into()).await.unwrap();
     assert_eq!(samples.len() as u64, SAMPLES);
     for sample in &samples {
         for stage in STAGES {

@@ -88,7 +88,7 @@ impl Stages {
                 1..=3 => {
                     let status = Some(SampleStatus::Dlq);
                     let filter = SampleFilter { status, ..SampleFilter::default() };
-                    let dead = store.samples_page(&filter, SampleId(0), 10).await;
+                    let dead = store.samples_page(&filter, SampleId(0), 10.into()).await;
                     let ids = dead.unwrap_or_default().into_iter().map(|sample| sample.id);
                     let some: Vec<SampleId> = ids.filter(|_| chance.one_in(2)).collect();
                     _ = store.reprocess_samples(&some, &by).await;
@@ -138,7 +138,7 @@ impl Stages {
             seed: self.seed,
             events: ground.log.events(),
             runs: store.pipeline_runs_by_id(&self.runs).await.unwrap(),
-            samples: store.samples_page(&all, SampleId(0), 10_000).await.unwrap(),
+            samples: store.samples_page(&all, SampleId(0), 10_000.into()).await.unwrap(),
             attempts: store.ledger_page(UnitKind::Sample, &start, 100_000).await.unwrap(),
             plan: self.plan,
             problems,

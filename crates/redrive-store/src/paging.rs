@@ -1,0 +1,54 @@
+//! Pages that are bounded in bytes.
+//!
+//! Payloads and samples have up to megabytes, so a number of rows alone does not bound the memory of a page.
+
+use crate::{RunRecord, SampleRecord};
+
+/// A page of runs or samples ends with the row that reaches this size, so it has at least one row.
+pub const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a page of runs or samples holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageLimit {
+    pub rows: u32,
+    /// Whether rows have their data. Otherwise the payload of a run and the data of a sample are `null`, and runs have
+    /// no result; the store does not read them.
+    pub with_data: bool,
+}
+
+impl From<u32> for PageLimit {
+    fn from(rows: u32) -> Self {
+        Self { rows, with_data: true }
+    }
+}
+
+impl PageLimit {
+    pub fn without_data(rows: u32) -> Self {
+        Self { rows, with_data: false }
+    }
+
+    /// Whether more rows may follow the page.
+    pub fn is_reached(self, page: &[impl PageRow]) -> bool {
+        page.len() >= self.rows as usize
+            || page.iter().map(PageRow::data_bytes).sum::<usize>() >= MAX_PAGE_BYTES
+    }
+}
+
+/// A row whose size counts for its page.
+pub trait PageRow {
+    fn data_bytes(&self) -> usize;
+}
+
+impl PageRow for RunRecord {
+    fn data_bytes(&self) -> usize {
+        let optional = [&self.result, &self.error_message];
+        self.payload.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+}
+
+impl PageRow for SampleRecord {
+    fn data_bytes(&self) -> usize {
+        let optional = [&self.data, &self.error_message];
+        optional.into_iter().flatten().map(String::len).sum()
+    }
+}
