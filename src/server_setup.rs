@@ -43,7 +43,7 @@ pub(crate) async fn listen(
     Server::listen(address, setup).await.map_err(|error| match error {
         redrive_server::ServerError::UnprotectedAddress(open) => {
             CommandError::new(Exit::Error, open.to_string())
-                .help("`redrive token new` makes a token for [server]; or listen on 127.0.0.1")
+                .help("set operator-token in [server], or make a token with `redrive token new`, or listen on 127.0.0.1")
         }
         redrive_server::ServerError::Listen { ref source, .. }
             if source.kind() == io::ErrorKind::AddrInUse =>

@@ -112,10 +112,11 @@ fn generate() -> Value {
         }
     }
     for (name, schema) in document["components"]["schemas"].as_object_mut().unwrap() {
-        for property in schema["properties"].as_object_mut().into_iter().flatten() {
-            refer_to_items(name, property.0, property.1);
-            let description = property.1["description"].as_str().map(str::to_owned);
-            enumerate(property.1, description.as_deref());
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+        for (property, schema) in properties.into_iter().flatten() {
+            refer_to_items(name, property, schema);
+            let description = schema["description"].as_str().map(str::to_owned);
+            enumerate(schema, description.as_deref());
         }
     }
     let kinds: Vec<&str> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
@@ -131,7 +132,8 @@ fn describe_operation(operation: &mut Value) {
             response["description"] = describe_status(status).into();
         }
     }
-    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten() {
         if parameter["name"] == "limit" {
             parameter["schema"]["minimum"] = 1.into();
             parameter["schema"]["maximum"] = MAX_PAGE.into();

@@ -103,7 +103,7 @@ async fn a_request_with_two_hosts_or_bare_line_feeds_is_refused() {
     let both = String::from_utf8(both).unwrap();
     assert!(both.starts_with("HTTP/1.1 201") && both.contains("HTTP/1.1 400"), "{both}");
     let chunked = "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-                   Transfer-Encoding: chunked\r\n\r\n10\r\n{\"queue\":\n\"q\"\n\n\r\n1\r\n}\r\n0\r\n\r\n";
+                   Transfer-Encoding: chunked\r\n\r\nf\r\n{\"queue\":\n\"q\"\n\n\r\n1\r\n}\r\n0\r\n\r\n";
     let chunked = site.client.exchange(chunked.as_bytes()).await;
     assert!(String::from_utf8(chunked).unwrap().starts_with("HTTP/1.1 201"));
 }

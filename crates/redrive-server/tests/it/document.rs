@@ -1,8 +1,10 @@
 //! The document that describes the API.
 
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::site::Running;
+use crate::{metrics::tool, site::Running};
 
 pub(crate) fn document() -> Value {
     serde_json::from_str(include_str!("../../assets/openapi.json")).unwrap()
@@ -56,6 +58,10 @@ fn every_operation_says_what_it_does_and_how_it_is_refused() {
         ids.push(operation["operationId"].as_str().unwrap().to_owned());
         let responses = operation["responses"].as_object().unwrap();
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
+        for (status, response) in responses {
+            let is_told = response["description"].as_str().is_some_and(|text| !text.is_empty());
+            assert!(is_told, "{method} {path} {status} has no description");
+        }
         for (status, response) in responses.iter().filter(|(status, _)| !status.starts_with('2')) {
             let schema = &response["content"]["application/problem+json"]["schema"];
             assert_eq!(
@@ -94,4 +100,28 @@ async fn every_described_route_exists() {
         assert!(!answer.body.contains("no such path"), "{method} {path}: {answer:?}");
         assert_ne!(answer.status, 405, "{method} {path}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_is_valid_and_a_generated_client_understands_every_response() {
+    let tools = tool("python-tools");
+    let folder = tempfile::tempdir().unwrap();
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/openapi.json");
+    let generated = folder.path().join("redrive_client");
+    let generated = generated.to_str().unwrap();
+    run(&format!("{tools}/openapi-spec-validator"), &[document]);
+    let options = ["generate", "--path", document, "--meta", "none", "--output-path", generated];
+    run(&format!("{tools}/openapi-python-client"), &options);
+    let site = Running::full().await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/generated_client.py");
+    let server = format!("http://{}", site.client.address());
+    run(&format!("{tools}/python"), &[script, folder.path().to_str().unwrap(), &server]);
+}
+
+#[track_caller]
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy;
+    let said = [text(&output.stdout), text(&output.stderr)].concat();
+    assert!(output.status.success(), "{program} {arguments:?}\n{said}");
 }

@@ -1,0 +1,52 @@
+"""Talks to a server through the client that was generated from its document.
+
+A generated client raises an error for a value that is in no enumeration and for a field that is missing.
+"""
+
+import importlib
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+from redrive_client import Client
+from redrive_client.api.queues import queues_pause
+from redrive_client.api.runs import runs_list, runs_retry, runs_show, runs_submit
+from redrive_client.models import NewRunBody, PauseRequest, ProblemDetails, RunActionRequest, SubmissionView, SubmittedView
+
+client = Client(base_url=sys.argv[2])
+
+
+def check(answer, status, kind):
+    assert answer.status_code == status, (answer.status_code, answer.content)
+    assert isinstance(answer.parsed, kind), (kind, answer.content)
+    return answer.parsed
+
+
+run = NewRunBody(queue="fresh", payload={"n": 1})
+new = check(runs_submit.sync_detailed(client=client, body=run, idempotency_key="k"), 201, SubmittedView)
+again = check(runs_submit.sync_detailed(client=client, body=run, idempotency_key="k"), 200, SubmittedView)
+assert (new.outcome, again.outcome, new.id) == ("accepted", "duplicate", again.id), (new, again)
+many = check(runs_submit.sync_detailed(client=client, body=[run, run]), 200, SubmissionView)
+assert many.accepted == 2, many
+other = NewRunBody(queue="fresh", payload={"n": 2})
+conflict = runs_submit.sync_detailed(client=client, body=other, idempotency_key="k")
+assert check(conflict, 409, ProblemDetails).type_ == "urn:redrive:problem:idempotency-key-conflict"
+missing = check(runs_show.sync_detailed(client=client, id=999_999), 404, ProblemDetails)
+assert missing.type_ == "urn:redrive:problem:not-found", missing
+assert runs_show.sync(client=client, id=new.id).payload == {"n": 1}
+assert runs_list.sync(client=client, queue="fresh", data=True).items[0].payload == {"n": 1}
+assert "payload" not in runs_list.sync(client=client, queue="fresh").items[0].to_dict()
+assert runs_retry.sync(client=client, body=RunActionRequest(ids=[1], dry_run=True)).count == 1
+assert queues_pause.sync(client=client, queue="fresh", body=PauseRequest(reason="tired")).changed
+
+lists = """
+    dead_letters.dead_letters_list dead_letters.dead_letters_causes journal.journal_list partitions.partitions_list
+    partitions.partitions_readable pipelines.pipelines_list queues.queues_list queues.queues_stats runs.runs_list
+    uploads.uploads_list policies.policies_list overview.overview_show doctor.doctor
+"""
+for name in lists.split():
+    module = importlib.import_module(f"redrive_client.api.{name}")
+    answer = module.sync_detailed(client=client)
+    assert answer.status_code == 200 and answer.parsed is not None, (name, answer.content)
+    rows = answer.parsed if isinstance(answer.parsed, list) else getattr(answer.parsed, "items", [1])
+    print(name, len(rows))
