@@ -114,6 +114,23 @@ fn people_sign_in_and_see_as_much_as_their_token_allows() {
 }
 
 #[test]
+fn a_page_whose_token_was_changed_says_sign_in_again() {
+    let fair = Fair::on_sqlite("[server]\nviewer-token = { env = \"VIEWER\" }\n");
+    let server = fair.serve(&[("VIEWER", "viewer-token-0123456789")]);
+    let browser = Browser::at(server.address);
+    browser.open("/login");
+    browser.write("input[name=token]", "viewer-token-0123456789");
+    browser.click("button.primary");
+    browser.wait_for("#live", "live");
+    let address = server.address.to_string();
+    drop(server);
+    let _changed = fair.serve_at(&address, &[("VIEWER", "another-token-0123456789")]);
+    browser.wait_for("#live", "sign in again");
+    browser.click("#live a");
+    browser.wait_for("main", "Your session has ended");
+}
+
+#[test]
 fn without_scripts_everything_works_but_pages_do_not_change_by_themselves() {
     let fair = Fair::on_sqlite("");
     let server = fair.serve(&[]);

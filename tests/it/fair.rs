@@ -138,7 +138,12 @@ impl Fair {
 
     /// Starts to serve.
     pub(crate) fn serve(&self, environment: &[(&str, &str)]) -> Serving {
-        let mut command = self.shop.command(&["serve", "--listen", "127.0.0.1:0"]);
+        self.serve_at("127.0.0.1:0", environment)
+    }
+
+    /// Starts to serve at an address.
+    pub(crate) fn serve_at(&self, address: &str, environment: &[(&str, &str)]) -> Serving {
+        let mut command = self.shop.command(&["serve", "--listen", address]);
         command.envs(environment.iter().copied());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());

@@ -18,8 +18,9 @@ use crate::{
 /// Runs that change in one transaction.
 const BATCH_RUNS: usize = 1_000;
 
-/// Smaller than other pages: a selection reads runs with their payloads.
 const SELECTION_PAGE: u32 = 200;
+
+const PREVIEW_BATCH: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunSelection {
@@ -143,7 +144,8 @@ impl Ops {
         ids: &[RunId],
     ) -> Result<Vec<RunChangeView>> {
         let mut changes = Vec::new();
-        for batch in ids.chunks(SELECTION_PAGE as usize) {
+        // Runs by id come with payloads of up to a megabyte each.
+        for batch in ids.chunks(PREVIEW_BATCH) {
             let runs = self.store().runs_by_id(batch).await?;
             let states: HashMap<RunId, RunState> =
                 runs.iter().map(|run| (run.id, state_of(run))).collect();

@@ -28,7 +28,8 @@ pub trait Store:
     /// The database and its location, for people. Never shows a password.
     fn describe(&self) -> String;
 
-    /// Fails if the store does not answer or takes no writes, such as a standby server or a full disk.
+    /// Fails if the store does not answer or is known to take no writes: a standby server, a full disk. Neither waits
+    /// for writes in progress nor writes itself.
     async fn ping(&self) -> Result<()>;
 
     /// The migrations of the database. An open store has had all of them when it was opened.
