@@ -215,7 +215,8 @@ impl Guard {
             Some(token) => caller(token.role, Identity::Token(token.name.clone())),
             None => {
                 // A session that ended is no guess.
-                if matches!(credentials, Credentials::Bearer(_))
+                if !is_health_check(path)
+                    && matches!(credentials, Credentials::Bearer(_))
                     && let Some(problem) = self.app.count_wrong_token(client.ip)
                 {
                     return refuse(problem);
@@ -226,13 +227,7 @@ impl Guard {
                 caller(Role::Viewer, Identity::Anonymous)
             }
         };
-        let by_program = matches!(credentials, Credentials::Bearer(_));
-        if !is_safe(request.method()) && !by_program && !is_same_origin(headers, host) {
-            let what = "requests from pages of other sites may not change anything";
-            return refuse(ProblemDetails::new(StatusCode::FORBIDDEN, what).allowed(
-                "pages of this server, or programs that send a Content-Type such as application/json",
-            ));
-        }
+        check_origin(request, &credentials, host)?;
         match caller.forbidden(request.method(), path) {
             Some(what) => refuse(ProblemDetails::new(StatusCode::FORBIDDEN, what)),
             None => Ok(caller),
@@ -285,6 +280,18 @@ fn check_size(headers: &HeaderMap) -> Authorized<()> {
     }
     let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     refuse(ProblemDetails::new(status, "the headers are too large").allowed("up to 64 KiB"))
+}
+
+/// A browser sends its session also for pages of other sites; it never adds a token by itself.
+fn check_origin(request: &Request, credentials: &Credentials, host: &str) -> Authorized<()> {
+    let by_program = matches!(credentials, Credentials::Bearer(_));
+    if is_safe(request.method()) || by_program || is_same_origin(request.headers(), host) {
+        return Ok(());
+    }
+    let what = "requests from pages of other sites may not change anything";
+    refuse(ProblemDetails::new(StatusCode::FORBIDDEN, what).allowed(
+        "pages of this server, or programs that send a Content-Type such as application/json",
+    ))
 }
 
 #[derive(Debug)]
