@@ -88,9 +88,9 @@ fn the_api_and_the_command_line_tell_the_same_of_every_object() {
     for fair in Fair::both() {
         let server = fair.serve(&[]);
         let same = |path: &str, arguments: &[&str]| same(&fair, &server, path, arguments);
-        let runs = same("/v1/runs", &["runs", "list"]);
+        let runs = same("/v1/runs?data=true", &["runs", "list"]);
         same(
-            "/v1/runs?queue=work&status=error",
+            "/v1/runs?data=true&queue=work&status=error",
             &["runs", "list", "--queue", "work", "--status", "error"],
         );
         for run in runs.as_array().unwrap() {
