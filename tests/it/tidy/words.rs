@@ -35,12 +35,13 @@ const SQLITE_CLOCK_TESTS: &str = "crates/redrive-sqlite/tests/it/lease_clock.rs"
 const POSTGRES_CLOCK: &str = "crates/redrive-postgres/src/server_clock.rs";
 const POSTGRES_CLOCK_QUERY: &str = "crates/redrive-postgres/queries/read_server_clock.sql";
 
-/// Tests whose time is paused: there a sleep takes none. And chaos, in which faults last for a while and
-/// nobody waits for anything by sleeping.
-const MAY_SLEEP: [&str; 3] = [
+/// Tests whose time is paused: there a sleep takes none. And chaos and outages, in which faults last for a
+/// while and nobody waits for anything by sleeping.
+const MAY_SLEEP: [&str; 4] = [
     "crates/redrive-engine/tests/it/simulator/",
     "crates/redrive-engine/tests/it/tiny_work.rs",
     "tests/it/chaos/",
+    "tests/it/faults_database.rs",
 ];
 
 pub(super) const RULES: &[Rule] = &[

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, RunStatus};
 
 use super::{
@@ -9,7 +10,8 @@ use super::{
     samples::{at, before, claim_of, passed, retry, run},
 };
 use redrive_store::{
-    ClaimedRun, JournalFilter, LeaseRef, LeaseRelease, Leased, UnitKind, UnitRow, WorkerId, Written,
+    ClaimRequest, ClaimedRun, JournalFilter, LeaseRef, LeaseRelease, Leased, UnitKind, UnitRow,
+    WorkerId, Written,
 };
 
 fn lease(run: &ClaimedRun) -> LeaseRef {
@@ -84,6 +86,32 @@ pub async fn ended_leases_are_found_page_by_page(f: &Fixture) {
     assert_eq!(found_ids, [ids[0].0, ids[1].0, ids[3].0, ids[4].0], "one was renewed");
     assert!(found.iter().all(|e| e.owner.0 == "w1" && e.until == at(70)));
     assert!(found.iter().all(|e| e.lease.epoch == Epoch(1)));
+}
+
+impl Fixture {
+    /// A worker that lost the answer to a claim asks what it holds, whether that has ended or not.
+    pub(super) async fn owners_find_their_leases(&self, kind: Leased) {
+        let held_by = async |owner: Option<&WorkerId>| {
+            let held = self.store.expired_leases(kind, Timestamp::MAX, owner, 0, 10);
+            held.await.expect("read")
+        };
+        let all = held_by(None).await;
+        assert!(!all.is_empty(), "something is held");
+        for held in &all {
+            let theirs = all.iter().filter(|other| other.owner == held.owner).cloned();
+            assert_eq!(held_by(Some(&held.owner)).await, theirs.collect::<Vec<_>>());
+        }
+        assert_eq!(held_by(Some(&WorkerId("nobody".to_owned()))).await, []);
+    }
+}
+
+// RUN-7
+pub async fn a_worker_finds_its_own_leases(f: &Fixture) {
+    f.submit(&[run("q", "", at(0)), run("q", "", at(1)), run("q", "", at(2))], at(5)).await;
+    f.claim(&claim_of(2, at(10))).await;
+    let other = WorkerId("w2".to_owned());
+    f.claim(&ClaimRequest { owner: other, ..claim_of(1, at(11)) }).await;
+    f.owners_find_their_leases(Leased::Run).await;
 }
 
 // RUN-7

@@ -111,6 +111,7 @@ macro_rules! conformance_tests {
             leases {
                 a_renewed_lease_ends_later
                 an_ended_lease_says_when_its_unit_was_claimed
+                a_worker_finds_its_own_leases
                 a_renewal_never_brings_the_end_of_a_lease_nearer
                 a_lost_lease_cannot_be_renewed
                 ended_leases_are_found_page_by_page

@@ -192,6 +192,7 @@ pub async fn a_renewed_lease_of_a_partition_ends_later_and_a_lost_one_does_not(f
         f.store.expired_leases(Leased::Partition, at(500), None, 0, 10).await.expect("read");
     assert_eq!((ended.len(), ended[0].lease, ended[0].until), (1, held[0].lease, at(500)));
     assert_eq!(ended[0].owner, WorkerId("w1".to_owned()));
+    f.owners_find_their_leases(Leased::Partition).await;
     for (now, next) in [(499, Some(at(500))), (500, None)] {
         let found = f.store.next_lease_end(Leased::Partition, at(now)).await.expect("read");
         assert_eq!(found, next, "after {now}");

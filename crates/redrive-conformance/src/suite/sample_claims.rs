@@ -180,6 +180,7 @@ pub async fn leases_of_samples_are_renewed_and_lost(f: &Fixture) {
     assert_eq!(ended(62, first.id, 9).await, [third]);
     let page = f.store.expired_leases(Leased::Sample, at(62), None, 0, 1).await.expect("read");
     assert_eq!((page[0].owner.0.as_str(), page[0].until), ("w1", at(62)));
+    f.owners_find_their_leases(Leased::Sample).await;
 }
 
 // PIP-1
@@ -221,6 +222,7 @@ pub async fn the_lease_on_a_source_is_renewed_lost_and_released(f: &Fixture) {
     assert_eq!(page(499, 0).await, []);
     assert_eq!(page(500, 0).await[0].lease, feed);
     assert_eq!(page(500, feed.id).await, []);
+    f.owners_find_their_leases(Leased::Feed).await;
     let back = f
         .store
         .release_leases(Leased::Feed, &[release_leases(older), release_leases(feed)], at(9))

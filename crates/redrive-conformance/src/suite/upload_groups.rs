@@ -98,4 +98,5 @@ pub async fn ended_leases_of_groups_are_found(f: &Fixture) {
     let after =
         f.store.expired_leases(Leased::Group, at(99), None, ended.id, 10).await.expect("read");
     assert_eq!(after.iter().map(|lease| lease.lease).collect::<Vec<_>>(), [live]);
+    f.owners_find_their_leases(Leased::Group).await;
 }

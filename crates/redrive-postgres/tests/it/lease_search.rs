@@ -50,7 +50,7 @@ async fn filled(ended: u32, held: u32) -> Client {
 #[tokio::test]
 async fn looking_for_ended_leases_reads_nothing_of_what_has_ended() {
     let raw = filled(1_000_000, 500).await;
-    let expired = &[("now", "'2026-01-01'"), ("after", "0"), ("limit", "500")];
+    let expired = &[("now", "'2026-01-01'"), ("owner", "NULL"), ("after", "0"), ("limit", "500")];
     // Runs are found by the end of their lease, the others among all that are held: 500 rows fill some pages.
     for (kind, most) in
         [("run", 10), ("group", 60), ("partition", 60), ("feed", 60), ("sample", 60)]

@@ -190,7 +190,7 @@ fn looking_for_ended_leases_costs_the_same_beside_runs_that_are_done() {
     let cost = || {
         let mut statement = connection.prepare(query("expired_run_leases")).unwrap();
         let found = statement
-            .query_map(params![at(0).as_microsecond(), 0, 100], |_| Ok(()))
+            .query_map(params![at(0).as_microsecond(), 0, 100, None::<String>], |_| Ok(()))
             .unwrap()
             .count();
         assert_eq!(found, 0);
