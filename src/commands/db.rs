@@ -57,10 +57,6 @@ Examples:
         /// Skip the confirmation
         #[arg(long)]
         yes: bool,
-
-        /// Roll back although workers hold leases; their work is lost, and they fail
-        #[arg(long)]
-        force: bool,
     },
     /// List the migrations and which of them the store has
     #[command(after_help = "\
@@ -126,9 +122,8 @@ pub(crate) async fn run(args: DbArgs, context: &Context) -> Result<Exit, Command
     let migrator = || migrator(&store.url).map_err(|error| store.store_error(error));
     match args.command {
         DbCommand::Migrate => migrate(&store, context).await,
-        DbCommand::Rollback { to, yes, force } => {
-            let answers = RollbackAnswers { yes, force };
-            rollback(&store, &*migrator()?, to, answers, config.as_ref(), context).await
+        DbCommand::Rollback { to, yes } => {
+            rollback(&store, &*migrator()?, to, yes, config.as_ref(), context).await
         }
         DbCommand::Status => status(&store, &*migrator()?, context).await,
         DbCommand::Backup { file } => backup(&store, &file, context),
@@ -140,16 +135,11 @@ async fn migrate(store: &ChosenStore, context: &Context) -> Result<Exit, Command
     print_steps(&steps, "the schema is up to date", store, context)
 }
 
-struct RollbackAnswers {
-    yes: bool,
-    force: bool,
-}
-
 async fn rollback(
     store: &ChosenStore,
     migrator: &dyn Migrator,
     to: Option<u32>,
-    RollbackAnswers { yes, force }: RollbackAnswers,
+    yes: bool,
     config: Option<&Config>,
     context: &Context,
 ) -> Result<Exit, CommandError> {
@@ -166,13 +156,13 @@ async fn rollback(
     }
     if target < current {
         // Programs of this version hold no leases in an older schema.
-        if !force && current == migrator.latest() {
+        if current == migrator.latest() {
             refuse_live_workers(store, config).await?;
         }
         let url = &store.url;
-        let question = format!(
-            "Roll {url} back from schema {current} to {target} and lose the data of the newer schema?"
-        );
+        let lost = if target == 0 { "everything in it" } else { "the data of the newer schema" };
+        let question =
+            format!("Roll {url} back from schema {current} to {target} and lose {lost}?");
         confirm(&question, yes)?;
     }
     let steps = migrator
@@ -196,9 +186,8 @@ async fn refuse_live_workers(
     let workers = workers.collect::<Vec<_>>().join(", ");
     let message =
         format!("workers hold leases that have not ended: {workers}; nothing was changed");
-    Err(CommandError::new(Exit::Refused, message).help(
-        "stop the workers, or wait until the leases of killed workers end; --force rolls back anyway",
-    ))
+    Err(CommandError::new(Exit::Refused, message)
+        .help("stop the workers, or wait until the leases of killed workers end"))
 }
 
 /// The holders of leases that have not ended, and how many leases each holds.

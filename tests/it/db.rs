@@ -314,7 +314,7 @@ fn a_rollback_is_refused_while_workers_hold_leases() {
         let holder = run["lease_owner"].as_str().unwrap();
         assert!(refused.contains(&format!("{holder} (1)")), "{refused}");
         assert!(
-            refused.contains("nothing was changed") && refused.contains("--force"),
+            refused.contains("nothing was changed") && refused.contains("stop the workers"),
             "{refused}"
         );
         worker.signal("-KILL");

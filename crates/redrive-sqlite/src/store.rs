@@ -271,9 +271,11 @@ fn touch_tables(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
+/// Fails if the database does not answer, or was rolled back meanwhile.
 fn ask(connection: &Connection) -> Result<()> {
-    let sql = "SELECT count(*) FROM schema_migrations";
-    connection.query_row(sql, [], |_| Ok(())).doing("asking the database")
+    let schema = read_status(connection)?;
+    let (found, needed) = (schema.current(), schema.latest());
+    if found < needed { Err(Error::OlderSchema { found, needed }) } else { Ok(()) }
 }
 
 #[async_trait]

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: DlqEditArgs, context: &Context) -> Result<Exit, Co
         context.output.note(&format!("note: {why}"));
     }
     let after = edited(&before)?;
-    if sample.data.is_some() && after == before {
+    if after == before {
         return Err(refused("the data is the same as before"));
     }
     let edits = vec![(&sample, after.to_string())];

@@ -31,6 +31,12 @@ impl FromStr for SetValue {
         let (place, value) = text
             .split_once('=')
             .ok_or_else(|| "write /path=value, such as /day=\"2026-01-31\"".to_owned())?;
+        if place.is_empty() {
+            return Err(
+                "the path is empty: write /path=value; `dlq edit` and --patch replace all data"
+                    .to_owned(),
+            );
+        }
         let place = place.parse::<JsonPointer>().map_err(|error| error.to_string())?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
         Ok(Self { place, value })

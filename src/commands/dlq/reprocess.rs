@@ -152,7 +152,7 @@ pub(crate) async fn run(
     let by = (!args.dry_run).then_some(&by);
     let edits = patch.is_some() || !args.set.is_empty();
     let patch: HashMap<SampleId, String> = patch.into_iter().flatten().collect();
-    if let (Some(by), true) = (by, edits) {
+    if edits {
         args.ids = edit(&ops, &args, &patch, limit, by, context).await?;
     }
     let mode = if args.dry_run { RunMode::DryRun } else { RunMode::Real };
@@ -213,13 +213,13 @@ async fn note_stopped(
 }
 
 /// Gives the selected samples new data and returns all but those that have changed meanwhile. What cannot be changed is
-/// found before anything is.
+/// found before anything is, also by a dry run, which has no operator.
 async fn edit(
     ops: &OpenStore,
     args: &DlqReprocessArgs,
     patch: &HashMap<SampleId, String>,
     limit: u64,
-    by: &Operator,
+    by: Option<&Operator>,
     context: &Context,
 ) -> Result<Vec<SampleId>, CommandError> {
     let failed = |error| ops.store_error(error);
@@ -236,15 +236,13 @@ async fn edit(
         }
     }
     let mut edited = Vec::new();
-    for writes in [false, true] {
+    for by in [None, by] {
         for part in ids.chunks(EDITS) {
             let samples = ops.store().samples_by_id(part).await.map_err(failed)?;
             let dead = samples.iter().filter(|sample| sample.status == SampleStatus::Dlq);
             let edits = dead.map(|sample| Ok((sample, new_data(args, patch, sample)?)));
             let edits = edits.collect::<Result<Vec<_>, CommandError>>()?;
-            if !writes {
-                continue;
-            }
+            let Some(by) = by else { continue };
             let dead: Vec<SampleId> = edits.iter().map(|(sample, _)| sample.id).collect();
             let written = ops.pipelines().edit(edits, by).await.map_err(failed)?;
             let stale = dead.iter().zip(written).filter(|(_, written)| *written == Written::Stale);
@@ -255,6 +253,9 @@ async fn edit(
             }
             edited.extend(part.iter().copied().filter(|id| !stale.contains(id)));
         }
+    }
+    if by.is_none() {
+        return Ok(ids);
     }
     if edited.is_empty() {
         let message = "the samples have changed meanwhile; nothing was reprocessed";

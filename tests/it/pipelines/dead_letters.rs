@@ -220,6 +220,8 @@ fn a_dead_letter_is_edited_and_a_line_that_was_no_sample_becomes_one() {
         assert_eq!(data(&mill, 1), json!({ "do": "bad" }), "nothing was changed");
         let edited = edit("1", &write(r#"{"do": "fine", "n": 1}"#)).json();
         assert_eq!(edited[0]["data"], json!({ "do": "fine", "n": 1 }));
+        let unchanged = edit("3", "true").failed(4);
+        assert!(unchanged.contains("the same as before"), "{unchanged}");
         edit("3", &write(r#"{"do": "fine"}"#)).json();
         let alive = edit("2", "true").failed(4);
         assert!(alive.contains("not a dead letter"), "{alive}");
@@ -253,8 +255,12 @@ fn many_dead_letters_get_other_data_from_a_file_or_at_one_place() {
         let empty = mill.run(&["dlq", "reprocess", "--patch", "empty.jsonl"]).failed(4);
         assert!(empty.contains("the patch has no samples"), "{empty}");
         let place = ["dlq", "reprocess", "--all", "--set", "/do/deep=1"];
-        let wrong = mill.run(&place).failed(4);
-        assert!(wrong.contains("nothing was changed"), "{wrong}");
+        for command in [&place[..], &[&place[..], &["--dry-run"]].concat()] {
+            let wrong = mill.run(command).failed(4);
+            assert!(wrong.contains("nothing was changed"), "{wrong}");
+        }
+        let whole = mill.run(&["dlq", "reprocess", "--all", "--set", "=1"]).failed(2);
+        assert!(whole.contains("the path is empty"), "{whole}");
         mill.shop.folder.write("wrong.jsonl", "{\"id\": 1, \"data\": 1}\n{\"id\": 2}\n");
         let wrong = mill.run(&["dlq", "reprocess", "--patch", "wrong.jsonl"]).failed(2);
         assert!(wrong.contains("line 2") && wrong.contains("nothing was changed"), "{wrong}");

@@ -294,11 +294,11 @@ impl<W: Work> RunningLoop<W> {
                 }
             }
             Err(error) => {
-                tracing::warn!(
-                    work = self.work.name(),
-                    error = &error as &dyn std::error::Error,
-                    "cannot claim"
-                );
+                let (work, cause) = (self.work.name(), &error as &dyn std::error::Error);
+                match error.is_transient() {
+                    true => tracing::warn!(work, error = cause, "cannot claim"),
+                    false => tracing::error!(work, error = cause, "cannot claim"),
+                }
                 self.held.claim_failed();
                 self.next_poll = Some(later(self.now(), self.work.limits().poll));
             }

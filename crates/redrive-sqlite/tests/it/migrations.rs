@@ -61,6 +61,18 @@ async fn every_step_down_leads_back_to_the_schema_before_its_step_up() {
     assert_eq!(declared(&scratch.raw()), before[&LATEST]);
 }
 
+/// A process that goes on after a rollback is not ready for anything.
+// OPS-2
+#[tokio::test]
+async fn a_store_that_was_rolled_back_meanwhile_does_not_answer_that_all_is_well() {
+    let scratch = Scratch::migrated();
+    let store = scratch.open();
+    store.ping().await.unwrap();
+    scratch.migrator().migrate_to(0, at(0)).await.unwrap();
+    let error = store.ping().await.unwrap_err();
+    assert!(matches!(error, Error::OlderSchema { found: 0, needed: LATEST }), "{error}");
+}
+
 // OPS-2
 #[tokio::test]
 async fn status_tells_which_migrations_there_are_and_since_when() {
