@@ -141,6 +141,10 @@ fn access(declared: config::ServerConfig) -> Result<Access, CommandError> {
             let message = format!("the SHA-256 of token {:?} is invalid", named.name);
             CommandError::new(Exit::Error, message).help("`redrive token new` makes a token")
         })?;
+        if let Some(same) = tokens.iter().find(|known: &&NamedToken| known.token == token) {
+            let message = format!("the tokens {:?} and {:?} are the same", same.name, named.name);
+            return Err(CommandError::new(Exit::Error, message).help("give each its own token"));
+        }
         tokens.push(NamedToken { name: named.name, role, token, revoked: named.revoked });
     }
     Ok(Access { tokens, hosts: declared.hosts, trusted_proxies: declared.trusted_proxies })

@@ -39,6 +39,10 @@ fn runs_are_listed_by_id_and_by_exact_filters() {
         );
         let lines = shop.run(&["runs", "list", "-o", "jsonl"]).ok();
         assert_eq!(lines.lines().count(), 4);
+        let many = "{\"queue\": \"idle\"}\n".repeat(1_010);
+        shop.run_reading(many, &["runs", "submit", "--from", "-", "-q"]).ok();
+        let table = shop.run(&["runs", "list", "--queue", "idle", "--limit", "2000"]).ok();
+        assert!(table.ends_with("10 rows are not shown; -o jsonl prints all\n"), "{table}");
     }
 }
 

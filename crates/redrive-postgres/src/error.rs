@@ -95,9 +95,13 @@ pub(crate) fn is_conflict(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| conflicts.contains(code))
 }
 
-/// Whether the connection can still be used after an error.
+/// Whether the connection can still be used after an error. One to a server that was demoted cannot: the next connection
+/// may reach the new primary.
 pub(crate) fn leaves_connection_usable(error: &tokio_postgres::Error) -> bool {
-    error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
+    error.as_db_error().is_some_and(|error| {
+        error.parsed_severity() == Some(Severity::Error)
+            && *error.code() != SqlState::READ_ONLY_SQL_TRANSACTION
+    })
 }
 
 fn from_connection(doing: &str, source: tokio_postgres::Error) -> Error {

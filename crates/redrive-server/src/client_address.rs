@@ -1,6 +1,6 @@
 //! Where a request comes from, also behind a proxy.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName, header};
 
@@ -24,11 +24,9 @@ impl ClientAddress {
         if !access.is_trusted_proxy(peer) {
             return Self { ip: peer, is_https: false };
         }
-        let (addresses, protocol) = match parts(headers, &X_FORWARDED_FOR) {
-            addresses if !addresses.is_empty() => {
-                (addresses, parts(headers, &X_FORWARDED_PROTO).pop())
-            }
-            _ => {
+        let (addresses, protocol) = match headers.contains_key(&X_FORWARDED_FOR) {
+            true => (parts(headers, &X_FORWARDED_FOR), parts(headers, &X_FORWARDED_PROTO).pop()),
+            false => {
                 let elements = parts(headers, &header::FORWARDED);
                 let protocol = elements.last().and_then(|element| pair(element, "proto"));
                 (elements.iter().filter_map(|element| pair(element, "for")).collect(), protocol)
@@ -46,9 +44,18 @@ impl ClientAddress {
     }
 }
 
+/// The client that an address counts for: one client usually has a whole IPv6 network of 64 bits.
+pub(crate) fn limited_as(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+        ip => ip,
+    }
+}
+
 /// The elements of a list header, over all lines of that name.
 fn parts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a str> {
-    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    // A line that is no text names nobody, and neither do the lines before it.
+    let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("unknown"));
     lines.flat_map(|line| line.split(',')).map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
@@ -68,6 +75,8 @@ fn address_of(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[track_caller]
@@ -76,7 +85,7 @@ mod tests {
         let access = Access { trusted_proxies, ..Access::default() };
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.append(*name, value.parse().unwrap());
+            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let client = ClientAddress::of(&headers, peer.parse().unwrap(), &access);
         assert_eq!((client.ip.to_string().as_str(), client.is_https), expected, "{lines:?}");
@@ -97,6 +106,8 @@ mod tests {
         let two = [("x-forwarded-for", "8.8.8.8"), ("x-forwarded-for", "7.7.7.7")];
         check("10.0.0.1", &two, ("7.7.7.7", false));
         check("10.0.0.1", &[("x-forwarded-for", "8.8.8.8, unknown")], ("10.0.0.1", false));
+        let hidden = [("x-forwarded-for", "\u{e9}"), ("forwarded", "for=8.8.8.8")];
+        check("10.0.0.1", &hidden, ("10.0.0.1", false));
         let forwarded = "for=8.8.8.8;proto=http, for=\"[2001:db8::1]:80\";proto=https";
         check("10.0.0.1", &[("forwarded", forwarded)], ("2001:db8::1", true));
     }

@@ -30,8 +30,8 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
-    ServerLimits, guard::is_health_check, line_ends::LineEnds, problem::ProblemDetails,
-    problem_kind::ProblemKind,
+    ServerLimits, client_address::limited_as, guard::is_health_check, line_ends::LineEnds,
+    problem::ProblemDetails, problem_kind::ProblemKind,
 };
 
 /// The longest head of a request. Up to twice as much is read before the length is known.
@@ -117,7 +117,7 @@ impl Places {
 
     /// Takes a place that is free again once it is dropped.
     fn take(&self, from: IpAddr, is_proxy: bool) -> Option<Place> {
-        let from = from.to_canonical();
+        let from = limited_as(from);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (all, own) = (taken.values().sum::<usize>(), taken.get(&from).copied().unwrap_or(0));
         if all >= self.total || (own >= self.per_address && !is_proxy) {

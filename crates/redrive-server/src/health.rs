@@ -35,6 +35,7 @@ pub(crate) async fn readyz(app: AppState) -> (StatusCode, Json<Health>) {
             );
             Some(match error {
                 redrive_store::Error::Full { .. } => "the store has no room left",
+                redrive_store::Error::ReadOnly { .. } => "the store is read-only",
                 _ => "the store does not answer",
             })
         }

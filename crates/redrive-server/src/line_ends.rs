@@ -48,6 +48,8 @@ struct HeadScanner {
     content_length: u64,
     /// Bytes of the body that follow.
     body_left: u64,
+    /// Whether a length cannot be read here as hyper reads it. Nothing more gets through.
+    refused: bool,
 }
 
 const CONTENT_LENGTH: &[u8] = b"content-length:";
@@ -73,6 +75,7 @@ impl HeadScanner {
 
     fn head_byte(&mut self, byte: &mut u8) {
         match *byte {
+            _ if self.refused => *byte = 0,
             b'\n' if self.last != b'\r' => *byte = 0,
             b'\n' => self.end_line(),
             byte => {
@@ -91,7 +94,12 @@ impl HeadScanner {
             self.in_headers = true;
             if let Some(value) = self.line.strip_prefix(CONTENT_LENGTH) {
                 let value = str::from_utf8(value).unwrap_or_default().trim();
-                self.content_length = self.content_length.max(value.parse().unwrap_or(0));
+                match value.parse() {
+                    Ok(length) if self.line_length <= MAX_LINE => {
+                        self.content_length = self.content_length.max(length);
+                    }
+                    _ => self.refused = true,
+                }
             } else if self.line.starts_with(TRANSFER_ENCODING) {
                 // The connection ends after this request.
                 self.content_length = u64::MAX;
@@ -175,6 +183,10 @@ mod tests {
         check("GET / HTTP/1.1\nA: b\r\n\r\n", "GET / HTTP/1.1\0A: b\r\n\r\n");
         check("GET / HTTP/1.1\r\nA: b\nB: c\r\n\r\n", "GET / HTTP/1.1\r\nA: b\0B: c\r\n\r\n");
         check("GET / HTTP/1.1\r\nA: b\r\n\n", "GET / HTTP/1.1\r\nA: b\r\n\0");
+        for length in [format!("{:>60}", 5), "five".to_owned()] {
+            let head = format!("POST / HTTP/1.1\r\nContent-Length: {length}\r\n");
+            check(&format!("{head}\r\nA"), &format!("{head}\0\0\0"));
+        }
         let second = "GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\nA: b\r\n\r\n";
         check(second, &second.replace("1.1\nA", "1.1\0A"));
     }

@@ -8,6 +8,8 @@ use std::{
 
 use jiff::Timestamp;
 
+use crate::client_address::limited_as;
+
 /// Counts events by address in fixed windows.
 #[derive(Debug)]
 pub(crate) struct AddressRateLimit {
@@ -50,6 +52,7 @@ impl AddressRateLimit {
             counts.window = window;
             counts.by_address.clear();
         }
+        let from = limited_as(from);
         let is_known = counts.by_address.contains_key(&from);
         let is_full = !is_known && counts.by_address.len() >= Self::MAX_ADDRESSES;
         let from = if is_full { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { from };
@@ -70,6 +73,17 @@ mod tests {
         assert!(!limit.count(one, at(59)) && limit.count(other, at(59)));
         assert_eq!((limit.seconds_left(at(0)), limit.seconds_left(at(59))), (60, 1));
         assert!(limit.count(one, at(60)));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_client() {
+        let limit = AddressRateLimit::new(1, 60);
+        let [one, other, far] =
+            ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(|ip| ip.parse().unwrap());
+        assert!(limit.count(one, Timestamp::UNIX_EPOCH));
+        assert!(
+            !limit.count(other, Timestamp::UNIX_EPOCH) && limit.count(far, Timestamp::UNIX_EPOCH)
+        );
     }
 
     #[test]

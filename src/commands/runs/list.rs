@@ -52,7 +52,8 @@ pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, C
     let (mut after, mut left) = (RunId(args.after), args.limit);
     let mut listing = Listing::new(context.output);
     let last = loop {
-        let limit = PageLimit::from(left);
+        // A table has no payloads.
+        let limit = PageLimit { with_data: !context.output.is_table(), ..PageLimit::from(left) };
         let page = store.runs_page(&filter, after, limit).await;
         let page = page.map_err(|error| chosen.store_error(error))?;
         let is_reached = limit.is_reached(&page);
@@ -63,7 +64,10 @@ pub(crate) async fn run(args: RunsListArgs, context: &Context) -> Result<Exit, C
             break (left == 0).then_some(after);
         }
     };
-    listing.end()?;
+    let hidden = listing.end()?;
+    if hidden > 0 {
+        context.output.footer(&format!("{hidden} rows are not shown; -o jsonl prints all"))?;
+    }
     if let Some(last) = last {
         context.output.footer(&format!("there may be more; continue with --after {last}"))?;
     }

@@ -1,8 +1,8 @@
 //! Finds the partition that does not fit on the raw disk.
 //!
 //! Extractions that write at the same time can fill a disk together, and a disk can be full of other data; neither says
-//! anything about one partition. So after a full disk the source extracts one partition at a time. A partition that
-//! repeatedly fills the free space alone fails, counted, and no longer blocks the others.
+//! anything about one partition. So after a full disk each source extracts one partition at a time. A partition that
+//! repeatedly fills the free space, while no other source writes either, fails, counted, and no longer blocks the others.
 
 use std::{
     collections::HashMap,
@@ -13,6 +13,9 @@ use redrive_core::PartitionKey;
 
 /// How often a partition may fill the disk alone before it fails.
 pub(crate) const MAX_TRIES_ALONE: u32 = 3;
+
+/// Partitions whose tries are counted.
+const MAX_KEYS: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct FitTrials(Mutex<Trials>);
@@ -60,6 +63,10 @@ impl Writing<'_> {
         if !(has_room && self.began_alone && trials.started == self.number) {
             return false;
         }
+        if trials.tries.len() >= MAX_KEYS {
+            // Partitions that another process extracted meanwhile.
+            trials.tries.clear();
+        }
         let tries = trials.tries.entry(key.clone()).or_default();
         *tries += 1;
         let does_not_fit = *tries >= MAX_TRIES_ALONE;
@@ -74,10 +81,6 @@ impl Writing<'_> {
         let mut trials = self.trials.lock();
         trials.alone = trials.alone.saturating_sub(1);
         trials.tries.remove(key);
-        if trials.alone == 0 {
-            // Partitions that another process extracted meanwhile.
-            trials.tries.clear();
-        }
     }
 }
 

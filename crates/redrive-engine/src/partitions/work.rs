@@ -20,7 +20,7 @@ use crate::{
     handlers::handler::{Call, Outcome},
     partitions::{
         extractor::{ExtractError, RAW_FULL, RowWriter, described},
-        fit_trials::{FitTrials, MAX_TRIES_ALONE},
+        fit_trials::MAX_TRIES_ALONE,
         lane_shares::LaneShares,
         raw::{Extracted, RawWriter},
         run_ids::RunIds,
@@ -49,7 +49,6 @@ pub(crate) struct PartitionWork {
     leases: StoreLeases,
     run_ids: RunIds,
     shares: LaneShares,
-    trials: FitTrials,
 }
 
 impl PartitionWork {
@@ -59,7 +58,6 @@ impl PartitionWork {
                 .with_traces(context.traces.clone()),
             run_ids: RunIds::new(&context.worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
-            trials: FitTrials::default(),
             source,
             context: context.clone(),
             leases: context.leases(Leased::Partition),
@@ -162,7 +160,7 @@ impl Work for PartitionWork {
     }
 
     fn limits(&self) -> WorkerLimits {
-        let concurrency = self.trials.concurrency(self.source.concurrency());
+        let concurrency = self.context.fit_trials.concurrency(self.source.concurrency());
         WorkerLimits { concurrency, ..self.source.limits }
     }
 
@@ -189,7 +187,7 @@ impl Work for PartitionWork {
 
     async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> PartitionAttempt {
         log_start(unit);
-        let writing = self.trials.begin();
+        let writing = self.context.fit_trials.begin();
         let extraction = match self.extract(unit, stop.clone()).await {
             Some(Err(ExtractError::SinkFull(failure))) => {
                 let has_room = self.source.sink.check().await.is_ok();

@@ -57,7 +57,13 @@ async fn claim<W: Work>(
     (requested_at, lease_until): (Instant, Timestamp),
     until: Until,
 ) -> Result<ClaimAnswer<W>> {
-    let units = work.claim(limit, lease_until).await?;
+    // A claim that hangs may have been made. That must be known while its leases are valid.
+    let answer =
+        tokio::time::timeout(work.limits().lease / 2, work.claim(limit, lease_until)).await;
+    let units = answer.unwrap_or_else(|late| {
+        let doing = "claiming".to_owned();
+        Err(redrive_store::Error::Unavailable { doing, source: late.into() })
+    })?;
     redrive_store::failpoint!("engine.claim.answered");
     let late = is_late(&*work, requested_at);
     let backlog = match until {

@@ -156,6 +156,7 @@ impl Engine {
             jitter_seed: self.jitter_seed,
             write_times: self.write_times.clone(),
             traces: self.traces.clone(),
+            fit_trials: Arc::default(),
         };
         let mut reapers = Reapers::default();
         let mut loops = JoinSet::new();

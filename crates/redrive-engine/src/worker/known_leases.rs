@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use redrive_retry::monotonic;
-use redrive_store::{ExpiredLease, LeaseRef, Result};
+use redrive_store::{ExpiredLease, LeaseRef, Result, Written};
 
 use crate::worker::{
     lease_clock::lease_margin, reaper::Reaped, release::UNANSWERED, store_retry::StoreRetry,
@@ -78,14 +78,33 @@ impl KnownLeases {
         Some(Timestamp::from_microsecond(first.as_microsecond()).unwrap_or(first))
     }
 
+    /// Releases units, one by one if the store refuses them together: one bad row blocks no other.
     pub(crate) async fn release(&self, unknown: &[ExpiredLease]) -> Result<()> {
         let Some(leases) = self.0.first().map(|first| first.leases()) else { return Ok(()) };
-        if unknown.is_empty() {
-            return Ok(());
-        }
         let refs: Vec<LeaseRef> = unknown.iter().map(|unknown| unknown.lease).collect();
-        leases.release(&refs, UNANSWERED).await?;
-        tracing::warn!(units = refs.len(), "released units whose claim was not answered");
+        let written = match refs[..] {
+            [] => return Ok(()),
+            _ => leases.release(&refs, UNANSWERED).await,
+        };
+        match written {
+            Ok(written) => {
+                let units = written.iter().filter(|written| **written == Written::Applied).count();
+                if units > 0 {
+                    tracing::warn!(units, "released units whose claim was not answered");
+                }
+            }
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) if unknown.len() == 1 => tracing::error!(
+                id = refs.first().map(|lease| lease.id),
+                error = &error as &dyn std::error::Error,
+                "the store refused to release a unit whose claim was not answered"
+            ),
+            Err(_) => {
+                for one in unknown.chunks(1) {
+                    Box::pin(self.release(one)).await?;
+                }
+            }
+        }
         self.0.iter().for_each(|member| member.held().wake());
         Ok(())
     }

@@ -155,8 +155,9 @@ impl Reaper {
             };
             let asleep = monotonic();
             tokio::select! {
-                () = tokio::time::sleep(rest) => {}
+                biased;
                 () = known.doubted() => {}
+                () = tokio::time::sleep(rest) => {}
             }
             if asleep.elapsed() >= rest.saturating_add(lease_margin(self.lease)) {
                 self.doubt = Some(monotonic());
@@ -189,13 +190,13 @@ impl Reaper {
             }
             next = self.leases().next_lease_end(now).await?;
         }
-        let Some(end) = next else { return Ok(lease / 2) };
+        let longest = if known.is_in_doubt() { lease_margin(lease) } else { lease / 2 };
+        let Some(end) = next else { return Ok(longest) };
         if end <= later(now, margin) {
             self.probe_before(end, now, margin).await?;
             margin = Duration::ZERO;
         }
         let left = time_left(end, self.leases().lease_now()).saturating_sub(margin);
-        let longest = if known.is_in_doubt() { lease_margin(lease) } else { lease / 2 };
         Ok(left.clamp(lease / 60, longest))
     }
 

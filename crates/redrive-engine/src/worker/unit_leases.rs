@@ -13,7 +13,7 @@ use redrive_store::{
     WorkerId, Written,
 };
 
-use crate::{traces::Traces, worker::write_times::WriteTimes};
+use crate::{partitions::fit_trials::FitTrials, traces::Traces, worker::write_times::WriteTimes};
 
 /// What all work of one engine shares.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct WorkContext {
     pub(crate) jitter_seed: JitterSeed,
     pub(crate) write_times: Arc<WriteTimes>,
     pub(crate) traces: Traces,
+    /// Shared by all sources, because they may share a disk.
+    pub(crate) fit_trials: Arc<FitTrials>,
 }
 
 impl WorkContext {

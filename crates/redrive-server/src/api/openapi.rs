@@ -162,12 +162,16 @@ fn describe_status(status: &str) -> &'static str {
     }
 }
 
-/// A description that only lists names in backquotes is an enumeration.
+/// A description that only lists lower-case names in backquotes, perhaps with a remark after them, is an enumeration.
 fn enumerate(schema: &mut Value, description: Option<&str>) {
-    let list = description.and_then(|text| text.strip_suffix('.')?.split("; null").next());
+    let list = description.and_then(|text| text.strip_suffix('.')?.split("; ").next());
     let Some(list) = list else { return };
     let names: Vec<&str> = list.split(", ").flat_map(|part| part.split(" or ")).collect();
-    let name = |part: &&str| Some(part.strip_prefix('`')?.strip_suffix('`')?.to_owned());
+    let name = |part: &&str| {
+        let name = part.strip_prefix('`')?.strip_suffix('`')?;
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'_' | b' ');
+        name.bytes().all(is_word).then(|| name.to_owned())
+    };
     let Some(names) = names.iter().map(name).collect::<Option<Vec<String>>>() else { return };
     if names.len() < 2 {
         return;

@@ -14,6 +14,10 @@ use crate::{
     site::{Running, guarded_access},
 };
 
+/// Few enough that the sockets of these tests do not use up the files that a process may open.
+const FEW: ServerLimits =
+    ServerLimits { connections: 24, connections_per_address: 12, ..ServerLimits::DEFAULT };
+
 /// A server that takes little.
 async fn small(limits: ServerLimits) -> Running {
     Running::with(Access::default(), limits).await
@@ -64,8 +68,8 @@ async fn idle(client: &Client, count: usize) -> Vec<TcpStream> {
 
 #[tokio::test]
 async fn one_address_with_many_idle_connections_locks_nobody_out() {
-    let site = Running::empty().await;
-    let _idle = idle(&site.client, 600).await;
+    let site = small(FEW).await;
+    let _idle = idle(&site.client, 30).await;
     // Another address is served as usual, and health checks of the same address are too, once the idle connections
     // have lost the reserved places.
     site.client.from(2).get("/v1/runs").await.ok();
@@ -75,10 +79,10 @@ async fn one_address_with_many_idle_connections_locks_nobody_out() {
 
 #[tokio::test]
 async fn many_addresses_with_idle_connections_leave_places_for_health_checks() {
-    let site = Running::empty().await;
+    let site = small(FEW).await;
     let mut connections = Vec::new();
     for address in 10..16 {
-        connections.extend(idle(&site.client.from(address), 200).await);
+        connections.extend(idle(&site.client.from(address), 10).await);
     }
     for path in ["/healthz", "/readyz"] {
         assert_eq!(until_served(&site.client, path).await, 200, "{path}");
