@@ -77,6 +77,48 @@ fn a_person_brings_dead_letters_back_after_a_look_at_what_would_happen() {
 }
 
 #[test]
+fn what_a_person_types_stays_on_a_page_that_changes_until_it_is_left() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::at(server.address);
+    browser.open("/runs/2");
+    browser.wait_for("#live", "live");
+    browser.click("details.edit summary");
+    browser.write("textarea[name=payload]", " and more");
+    // A cancelled run has no form for its payload, and so no part around the form.
+    fair.told(&["runs", "cancel", "2", "--yes"]);
+    browser.wait_for("h1", "cancelled");
+    let typed = || browser.run("return document.querySelector('textarea').value");
+    assert!(typed().as_str().unwrap().ends_with(" and more"), "{}", typed());
+    assert!(browser.has("form[action='/runs/retry']"), "the rest of the page is that of now");
+    assert!(!browser.has("form[action='/runs/cancel']"), "the rest of the page is that of now");
+
+    // Text that is not saved stays, also without the focus.
+    browser.run("document.activeElement.blur()");
+    fair.told(&["runs", "retry", "2", "--yes"]);
+    browser.wait_for("h1", "discovered");
+    assert!(typed().as_str().unwrap().ends_with(" and more"), "{}", typed());
+    fair.told(&["runs", "cancel", "2", "--yes"]);
+    browser.wait_for("h1", "cancelled");
+    browser.run(
+        "const it = document.querySelector('textarea');
+        it.focus(); it.value = it.defaultValue; it.blur()",
+    );
+    browser.wait_until(|| !browser.has("textarea"), "a form that was left is removed");
+
+    // A field with the focus stays although nothing is typed yet.
+    browser.click("form[action='/runs/retry'] input[name=reason]");
+    fair.told(&["runs", "retry", "2", "--yes"]);
+    browser.wait_for("h1", "discovered");
+    assert_eq!(browser.run("return document.activeElement.name"), "reason");
+    assert!(browser.has("form[action='/runs/retry']") && browser.has("textarea"));
+    browser.run("document.activeElement.blur()");
+    let is_gone = || !browser.has("form[action='/runs/retry']");
+    browser.wait_until(is_gone, "a form that was left is removed");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
 fn people_sign_in_and_see_as_much_as_their_token_allows() {
     let (operator, viewer) = ("operator-token-0123456789", "viewer-token-0123456789");
     let tokens = [("OPERATOR", operator), ("VIEWER", viewer)];

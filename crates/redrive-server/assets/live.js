@@ -14,24 +14,73 @@
   };
   let seen = main.dataset.live, busy = false, again = false, lost = false;
 
-  // A form in use is not replaced.
-  const isInUse = (form) => form.contains(document.activeElement)
-    || [...form.elements].some((field) => field.type === "text" && field.value !== field.defaultValue);
+  // Forms, and controls outside of forms, that have the focus or unsaved changes. They stay as they are.
+  let inUse = [], isStale = false;
+  const CONTROLS = "input, textarea, select, button";
+  const isChanged = (control) => {
+    switch (control.type) {
+      case "hidden": case "submit": case "button": case "reset": return false;
+      case "checkbox": case "radio": return control.checked !== control.defaultChecked;
+      case "select-one": {
+        const given = [...control.options].findIndex((option) => option.defaultSelected);
+        return control.selectedIndex !== Math.max(given, 0);
+      }
+      default: return control.value !== control.defaultValue;
+    }
+  };
+  const findInUse = () => [...main.querySelectorAll(CONTROLS)]
+    .filter((control) => control === document.activeElement || isChanged(control))
+    .map((control) => control.closest("form") || control);
 
-  // Replaces only what differs, so that focus, scroll position and open details stay.
+  // What a form is for: its action and the hidden fields, such as the id of a run.
+  const purpose = (part) => {
+    const hidden = [...part.querySelectorAll("input[type=hidden]")].map(({ name, value }) => [name, value]);
+    return JSON.stringify([part.nodeName, part.getAttribute("action"), part.getAttribute("name"), hidden]);
+  };
+  const hasPart = (node, part) => node.nodeType === Node.ELEMENT_NODE
+    && [node, ...node.querySelectorAll(part.nodeName)].some((other) => purpose(other) === purpose(part));
+
+  // Replaces only what differs, so that focus, scroll position, open details and typed text stay.
   const patch = (old, fresh) => {
     if (old.isEqualNode(fresh)) return;
+    if (inUse.includes(old)) { isStale = true; return; }
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) { old.replaceWith(fresh); return; }
     if (old.nodeType !== Node.ELEMENT_NODE) { old.nodeValue = fresh.nodeValue; return; }
-    if (old.nodeName === "FORM" && isInUse(old)) return;
     for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
     for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     patchChildren(old, fresh);
   };
+  // A child with a part in use is patched with the fresh child that has the same part. Without one it is kept, and the
+  // children on both sides are patched around it.
   const patchChildren = (old, fresh) => {
     const before = [...old.childNodes], after = [...fresh.childNodes];
-    after.forEach((node, index) => { if (index < before.length) patch(before[index], node); else old.append(node); });
+    const counterpart = (node, index, part, from) => {
+      const found = after.findIndex((other, at) => at >= from && other.nodeName === node.nodeName && hasPart(other, part));
+      // A row of a table is about one unit: another row is no counterpart.
+      if (found >= 0 || node.nodeName === "TR") return found;
+      const isAlike = before.length === after.length && index >= from && after[index].nodeName === node.nodeName;
+      return isAlike ? index : -1;
+    };
+    let oldFrom = 0, freshFrom = 0;
+    before.forEach((node, index) => {
+      const part = inUse.find((part) => node.contains(part));
+      if (!part) return;
+      const found = counterpart(node, index, part, freshFrom);
+      const end = found >= 0 ? found : Math.min(freshFrom + index - oldFrom, after.length);
+      patchRange(old, before.slice(oldFrom, index), after.slice(freshFrom, end), node);
+      if (found >= 0) patch(node, after[found]); else isStale = true;
+      [oldFrom, freshFrom] = [index + 1, found >= 0 ? found + 1 : end];
+    });
+    patchRange(old, before.slice(oldFrom), after.slice(freshFrom), null);
+  };
+  const patchRange = (parent, before, after, next) => {
+    after.forEach((node, index) => { if (index < before.length) patch(before[index], node); else parent.insertBefore(node, next); });
     before.slice(after.length).forEach((node) => node.remove());
+  };
+  const patchMain = (fresh) => {
+    [inUse, isStale] = [findInUse(), false];
+    patchChildren(main, fresh);
+    main.dataset.live = fresh.dataset.live;
   };
 
   const refresh = async () => {
@@ -42,10 +91,13 @@
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (answer.redirected && new URL(answer.url).pathname === "/login") { showSignIn(); return; }
       const fresh = answer.ok && page.querySelector("main[data-live]");
-      if (fresh) { patchChildren(main, fresh); main.dataset.live = fresh.dataset.live; showState("live"); }
+      if (fresh) { patchMain(fresh); showState("live"); }
     } catch { showState("waiting for the server"); } finally { busy = false; }
     if (again) { again = false; setTimeout(refresh, 1000); }
   };
+
+  // A part that was kept is brought up to date when it is left. The focus moves after this event.
+  main.addEventListener("focusout", () => { if (isStale) setTimeout(refresh); });
 
   // One worker serves all pages; see events.js.
   const listener = window.SharedWorker ? new SharedWorker("/assets/events.js").port : new Worker("/assets/events.js");
