@@ -1,8 +1,9 @@
-//! The checks of `redrive doctor` outside of the store: the configuration and the files that it names.
+//! The checks of `redrive doctor` outside of the store: the configuration, and the files and variables that it
+//! names.
 
 use std::sync::Arc;
 
-use redrive::{config::Config, file_problems};
+use redrive::{MissingVariable, config::Config, file_problems, missing_variables};
 use redrive_ops::{Checkups, Environment};
 
 use crate::context::{ChosenStore, Context};
@@ -23,6 +24,11 @@ pub(crate) fn check_config(context: &Context, checkups: &mut Checkups) -> Option
             checkups.ok(CHECK, path.map_or_else(String::new, |path| context.display_name(&path)));
             for file in file_problems(&config) {
                 checkups.fail(file.kind, format!("{}: {}", file.place, file.problem));
+            }
+            for missing in missing_variables(&config) {
+                let MissingVariable { variable, place, used_for } = missing;
+                let detail = format!("{place}: {used_for} needs {variable}, which is not set here");
+                checkups.warn("environment variable", detail);
             }
             Some(Some(config))
         }

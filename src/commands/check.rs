@@ -23,7 +23,8 @@ Examples:
   redrive check -o json | jq '.queues[].name'
 
 The command reports all problems at once, each with its line. The programs, scripts and JSON Schemas that the file
-names must exist on this host. It does not open the store. Exit code 1 means that there are problems.")]
+names must exist on this host. Environment variables that the file needs and that are not set here are a warning, because
+the worker or server may have another environment. It does not open the store. Exit code 1 means that there are problems.")]
 pub(crate) struct CheckArgs {}
 
 pub(crate) fn run(_: CheckArgs, context: &Context) -> Result<Exit, CommandError> {

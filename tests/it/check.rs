@@ -121,6 +121,63 @@ fn a_program_a_script_or_a_schema_that_is_missing_is_a_problem() {
 }
 
 #[test]
+fn a_variable_that_is_not_set_is_a_warning_that_says_who_needs_it() {
+    let folder = Folder::with_config(
+        r#"
+        [server]
+        viewer-token = { env = "VIEWER" }
+        [[server.tokens]]
+        name = "ann"
+        role = "operator"
+        sha256 = { env = "ANN" }
+        [[queue]]
+        name = "post"
+        [queue.handler.http]
+        url = "http://127.0.0.1:9/post"
+        headers = { authorization = { env = "POST_TOKEN", prefix = "Bearer " }, accept = "text/plain" }
+        [[upload]]
+        name = "tiles"
+        url = "http://127.0.0.1:9/tiles"
+        headers = { x-api-key = { env = "TILES_KEY" } }
+        [[notify]]
+        name = "oncall"
+        url = "http://127.0.0.1:9/alerts"
+        headers = { authorization = { env = "POST_TOKEN" } }
+        "#,
+    );
+    let rows = [
+        ("POST_TOKEN", "queue post", "header authorization"),
+        ("POST_TOKEN", "notifier oncall", "header authorization"),
+        ("TILES_KEY", "upload tiles", "header x-api-key"),
+        ("VIEWER", "server", "viewer-token"),
+        ("ANN", "server", "token ann"),
+    ];
+    let checked = folder.run(&["check", "-o", "json"]).json();
+    assert_eq!(checked["valid"], true);
+    let expected = rows.map(|(variable, place, used_for)| {
+        serde_json::json!({ "variable": variable, "place": place, "used_for": used_for })
+    });
+    assert_eq!(checked["missing_variables"], serde_json::json!(expected));
+    let table = folder.run(&["check"]).ok();
+    assert!(table.contains("warning: environment variables that are not set here\n"), "{table}");
+    assert!(table.ends_with("redrive.toml is valid\n"), "{table}");
+    let worker = folder.run(&["worker", "--drain", "--queues", "post"]).failed(1);
+    assert!(worker.contains("POST_TOKEN"), "{worker}");
+    folder.run(&["db", "migrate"]).ok();
+    let doctor = folder.run(&["doctor"]).ok();
+    for (variable, place, used_for) in rows {
+        let warning = format!("{place}: {used_for} needs {variable}, which is not set here");
+        assert!(doctor.contains(&warning), "{warning}: {doctor}");
+    }
+
+    // An empty variable is not set.
+    let set = [("POST_TOKEN", "a"), ("TILES_KEY", ""), ("VIEWER", "b"), ("ANN", "c")];
+    let checked = folder.run_with(&set, &["check", "-o", "json"]).json();
+    assert_eq!(checked["missing_variables"], serde_json::json!([expected[2]]));
+    assert!(!folder.run_with(&set, &["doctor"]).ok().contains("POST_TOKEN"));
+}
+
+#[test]
 fn an_empty_file_is_good() {
     let checked = Folder::with_config("").run(&["check", "-o", "json"]).json();
     assert_eq!(checked["valid"], true);

@@ -143,6 +143,8 @@ mod declarations;
 #[cfg(feature = "config")]
 mod named_files;
 #[cfg(feature = "config")]
+mod named_variables;
+#[cfg(feature = "config")]
 mod raw_sinks;
 #[cfg(feature = "engine")]
 mod store_url;
@@ -184,6 +186,8 @@ pub use serde_json;
 pub use declarations::{build_declarations, declared_policies, place_policy};
 #[cfg(feature = "config")]
 pub use named_files::{FileProblem, file_problems};
+#[cfg(feature = "config")]
+pub use named_variables::{MissingVariable, missing_variables};
 #[cfg(feature = "config")]
 pub use raw_sinks::{SchemaFileError, build_validation_rules, open_raw_sink};
 pub use redrive_core::*;

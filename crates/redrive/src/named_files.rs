@@ -21,28 +21,13 @@ pub struct FileProblem {
 
 /// The named files that are missing or cannot be used on this host.
 pub fn file_problems(config: &Config) -> Vec<FileProblem> {
-    let mut programs: Vec<(String, &[String])> = Vec::new();
-    for queue in &config.queues {
-        programs.extend(argv(&queue.handler).map(|argv| (format!("queue {}", queue.name), argv)));
-    }
-    for source in &config.sources {
-        let name = &source.name;
-        programs.extend(argv(&source.extract).map(|argv| (format!("source {name}"), argv)));
-        let judge = source.validate.handler.as_ref().and_then(argv);
-        programs.extend(judge.map(|argv| (format!("the validator of source {name}"), argv)));
-    }
-    for upload in &config.uploads {
-        let ready = upload.ready.as_ref().and_then(argv);
-        programs.extend(ready.map(|argv| (format!("upload {}", upload.name), argv)));
-    }
+    let programs = handlers(config).into_iter();
+    let mut programs: Vec<(String, &[String])> =
+        programs.filter_map(|(place, handler)| Some((place, argv(handler)?))).collect();
     for pipeline in &config.pipelines {
-        let name = &pipeline.name;
         if let SampleSourceConfig::Exec(exec) = &pipeline.source {
-            programs.push((format!("the source of pipeline {name}"), exec.argv.as_slice()));
-        }
-        for stage in &pipeline.stages {
-            let place = format!("stage {name}/{}", stage.name);
-            programs.extend(argv(&stage.handler).map(|argv| (place, argv)));
+            let place = format!("the source of pipeline {}", pipeline.name);
+            programs.push((place, exec.argv.as_slice()));
         }
     }
     let of_program = |(place, argv): (String, &[String])| {
@@ -63,6 +48,34 @@ pub fn file_problems(config: &Config) -> Vec<FileProblem> {
         }
     }
     problems
+}
+
+/// Every handler and what declares it, such as `queue verify`.
+pub(crate) fn handlers(config: &Config) -> Vec<(String, &HandlerConfig)> {
+    let mut handlers = Vec::new();
+    for queue in &config.queues {
+        handlers.push((format!("queue {}", queue.name), &queue.handler));
+    }
+    for source in &config.sources {
+        let name = &source.name;
+        handlers.push((format!("source {name}"), &source.extract));
+        let judge = source.validate.handler.as_ref();
+        handlers.extend(judge.map(|judge| (format!("the validator of source {name}"), judge)));
+    }
+    for upload in &config.uploads {
+        let ready = upload.ready.as_ref();
+        handlers.extend(ready.map(|ready| (format!("upload {}", upload.name), ready)));
+    }
+    for pipeline in &config.pipelines {
+        for stage in &pipeline.stages {
+            let place = format!("stage {}/{}", pipeline.name, stage.name);
+            handlers.push((place, &stage.handler));
+        }
+    }
+    for notifier in &config.notifiers {
+        handlers.push((format!("notifier {}", notifier.name), &notifier.queue.handler));
+    }
+    handlers
 }
 
 /// The command of a handler that is a program.

@@ -1,9 +1,9 @@
 //! The output of `check`: what a valid file declares, or the problems of an invalid file.
 
 use redrive::{
-    FileProblem,
+    FileProblem, MissingVariable,
     config::{Config, ConfigReport},
-    declared_policies, file_problems,
+    declared_policies, file_problems, missing_variables,
 };
 use redrive_ops::views::PolicyView;
 use serde::Serialize;
@@ -41,6 +41,8 @@ pub(crate) struct ConfigSummary<'a> {
     notifiers: Vec<NotifierRow<'a>>,
     /// Programs and schemas that cannot be used on this host.
     file_problems: Vec<FileProblemRow>,
+    /// A warning: the process that needs these variables may have another environment than this one.
+    missing_variables: Vec<MissingVariableRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,6 +61,22 @@ impl TableRow for FileProblemRow {
     }
 }
 
+#[derive(Debug, Serialize)]
+struct MissingVariableRow {
+    variable: String,
+    place: String,
+    used_for: String,
+}
+
+impl TableRow for MissingVariableRow {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("variable"), TableColumn::text("of"), TableColumn::text("used for")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.variable.clone(), self.place.clone(), self.used_for.clone()]
+    }
+}
+
 impl<'a> ConfigSummary<'a> {
     /// `store` is the URL and its origin, in words.
     pub(crate) fn new(name: String, config: &'a Config, store: (String, String)) -> Self {
@@ -68,6 +86,10 @@ impl<'a> ConfigSummary<'a> {
             FileProblemRow { kind, place, problem }
         });
         let files: Vec<FileProblemRow> = files.collect();
+        let variables = missing_variables(config).into_iter().map(|missing| {
+            let MissingVariable { variable, place, used_for } = missing;
+            MissingVariableRow { variable, place, used_for }
+        });
         Self {
             config: name,
             valid: files.is_empty(),
@@ -87,6 +109,7 @@ impl<'a> ConfigSummary<'a> {
             pipelines: config.pipelines.iter().map(PipelineRow::new).collect(),
             notifiers: config.notifiers.iter().map(NotifierRow::new).collect(),
             file_problems: files,
+            missing_variables: variables.collect(),
         }
     }
 
@@ -104,6 +127,8 @@ impl<'a> ConfigSummary<'a> {
         output.section("stages", &stages)?;
         output.section("notifiers", &self.notifiers)?;
         output.section("files that cannot be used", &self.file_problems)?;
+        let title = "warning: environment variables that are not set here";
+        output.section(title, &self.missing_variables)?;
         if self.valid {
             return output.footer(&format!("{} is valid", self.config));
         }
