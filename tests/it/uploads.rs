@@ -1,6 +1,9 @@
 //! `redrive uploads`, against a server that receives.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Barrier},
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -201,6 +204,34 @@ fn an_item_that_is_dropped_no_longer_counts() {
         shop.uploaded(0);
         assert_ne!(shop.item("a.png")["id"].to_string(), id);
         shop.doctor();
+    }
+}
+
+#[test]
+fn an_item_that_becomes_pending_during_a_call_is_not_counted_as_uploaded() {
+    let config = format!("{SOON}max-item-attempts = 1\n");
+    let gate = Arc::new(Barrier::new(2));
+    let held = gate.clone();
+    let hold_good = move |item: &Received| {
+        if item.body == b"good" {
+            held.wait();
+            held.wait();
+        }
+        by_content(item)
+    };
+    for shop in UploadShop::both(&config, hold_good) {
+        shop.add("a.png", "bad");
+        shop.uploaded(3);
+        shop.add("b.png", "good");
+        let upload = shop.start();
+        gate.wait();
+        // The call has passed the place of this item.
+        let id = shop.item("a.png")["id"].to_string();
+        shop.shop.run(&["uploads", "reset", &id, "--yes"]).ok();
+        gate.wait();
+        let (code, summary, said) = upload.end();
+        assert_eq!(code, Some(3), "{summary} {said}");
+        assert_eq!((&summary["uploaded"], &summary["pending"]), (&json!(1), &json!(1)));
     }
 }
 

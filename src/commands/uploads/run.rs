@@ -29,7 +29,7 @@ Posts every pending item to the URL of the upload. Acknowledged items are never 
 items are sent again after 2, 4 and 8 s, then by the next call, and given up at their fifth rejection. Before their
 next_retry_at, 60 s after the last rejection, the command asks first, because it would spend an attempt. Only one call at a time works on a group; others are refused. Ctrl-C and SIGTERM end a wait at once, and give requests in
 progress 10 s to finish.
-Exit codes: 0 all items are uploaded; 3 some are not; 1 an error, or the whole batch was refused;
+Exit codes: 0 all items of the group are uploaded; 3 some are not; 1 an error, or the whole batch was refused;
 4 the group is busy; 130, 143 stopped by a signal.
 
 Examples:

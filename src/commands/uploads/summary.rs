@@ -70,10 +70,10 @@ impl UploadSummary {
         }
     }
 
-    /// The exit code. Items that earlier calls gave up count as not uploaded.
+    /// The exit code. Items that earlier calls gave up, or that became pending during this call, count as not uploaded.
     pub(super) fn exit(&self, outcome: UploadOutcome) -> Exit {
         match outcome {
-            UploadOutcome::Success if self.given_up_in_all == 0 => Exit::Ok,
+            UploadOutcome::Success if self.pending == 0 && self.given_up_in_all == 0 => Exit::Ok,
             UploadOutcome::Success | UploadOutcome::Partial => Exit::Partial,
             UploadOutcome::Failure => Exit::Error,
         }
@@ -82,15 +82,28 @@ impl UploadSummary {
     pub(super) fn hints(&self) -> Option<String> {
         let Self { upload, group, .. } = self;
         let mut hints = Vec::new();
-        if let Some(at) = &self.next_retry_at {
-            hints
-                .push(format!("{} items are pending; run the command again at {at}", self.pending));
+        let items = |count| if count == 1 { "item is" } else { "items are" };
+        let (pending, given_up) = (self.pending, self.given_up_in_all);
+        match &self.next_retry_at {
+            Some(at) => hints.push(format!(
+                "{pending} {} pending; run the command again at {at}",
+                items(pending)
+            )),
+            None if pending > 0 && self.outcome == UploadOutcome::Success.name() => {
+                let items = if pending == 1 { "item" } else { "items" };
+                hints.push(format!(
+                    "{pending} {items} became pending during the call; run the command again"
+                ));
+            }
+            None => {}
         }
-        if self.given_up_in_all > 0 {
-            let count = self.given_up_in_all;
+        if given_up > 0 {
+            let them = if given_up == 1 { "it" } else { "them" };
             hints.push(format!(
-                "{count} items are given up: `redrive uploads list --upload {upload} --group {group} \
-                 --status upload_giveup` shows them, `redrive uploads reset` makes them pending"
+                "{given_up} {} given up: `redrive uploads list --upload {upload} --group {group} \
+                 --status upload_giveup` shows {them}, `redrive uploads reset` makes {them} pending, \
+                 `redrive uploads replace` sends repaired content",
+                items(given_up)
             ));
         }
         (!hints.is_empty()).then(|| hints.join("\n"))
