@@ -146,8 +146,17 @@ fn a_file_that_was_repaired_is_replaced_and_arrives() {
         assert_eq!(given_up["status"], "upload_giveup");
         let old_key = shop.server.received()[0].key.clone();
 
-        shop.shop.folder.write("a.png", "good a");
         let group = ["--upload", "tiles", "--group", "g"];
+        let unchanged = ["uploads", "replace", "a.png", "--file", "a.png"];
+        let unchanged = shop.shop.run(&[&unchanged[..], &group].concat()).failed(4);
+        let reset = format!("uploads reset {}", given_up["id"]);
+        assert!(
+            unchanged.contains("this content already") && unchanged.contains(&reset),
+            "{unchanged}"
+        );
+        assert_eq!(shop.item("a.png")["status"], "upload_giveup");
+
+        shop.shop.folder.write("a.png", "good a");
         let add = shop.shop.run(&[&["uploads", "add"], &group[..], &["a.png"]].concat());
         assert!(add.stdout.contains("uploads replace"), "{add:#?}");
         let replace = |name: &str| {

@@ -43,6 +43,11 @@ pub enum ItemAction {
 pub enum ReplaceError {
     #[error("the item has this content already")]
     SameContent,
+    /// Sending the same content again is a reset.
+    #[error(
+        "the item has this content already and was given up; `uploads reset {0}` sends the same content again"
+    )]
+    SameContentGivenUp(ItemId),
     #[error(
         "the item is {0}: an acknowledged item is never replaced; add the content under another name"
     )]
@@ -140,8 +145,11 @@ impl Ops {
         by: &Operator,
     ) -> std::result::Result<(), ReplaceError> {
         let same = content.sha256 == item.sha256 && content.url == item.content_url;
-        if same && item.status != ItemStatus::UploadGiveup {
-            return Err(ReplaceError::SameContent);
+        if same {
+            return Err(match item.status {
+                ItemStatus::UploadGiveup => ReplaceError::SameContentGivenUp(item.id),
+                _ => ReplaceError::SameContent,
+            });
         }
         if !matches!(item.status, ItemStatus::Pending | ItemStatus::UploadGiveup) {
             return Err(ReplaceError::Acknowledged(item.status));

@@ -45,6 +45,14 @@ async fn an_item_is_replaced_dropped_and_marked_over_the_api() {
     assert_eq!((&new["id"], &new["sha256"]), (&old["id"], &json!(sha256_of(b"new"))));
     let again = put(&site.client, "tiles/groups/g/items/a.png?replace=true", "new").await.ok();
     assert_eq!(again, new, "the same content again is no change");
+    let first = ItemId(new["id"].as_i64().unwrap());
+    let give_up = ItemMove::new(first, ItemEvent::GiveUp, SystemClock.now());
+    assert_eq!(site.store.move_items(&[give_up]).await.unwrap(), [Written::Applied]);
+    let same = put(&site.client, "tiles/groups/g/items/a.png?replace=true", "new").await;
+    let same = same.problem(409);
+    assert!(same["detail"].as_str().unwrap().contains("uploads reset"), "{same}");
+    let reset = ItemMove::new(first, ItemEvent::Reset, SystemClock.now());
+    assert_eq!(site.store.move_items(&[reset]).await.unwrap(), [Written::Applied]);
     let added = put(&site.client, "tiles/groups/g/items/b.png?replace=true", "b").await;
     assert_eq!(added.status, 201);
     let second = added.json()["id"].as_i64().unwrap();
