@@ -47,9 +47,26 @@ fn the_log_has_the_settings_every_retry_and_every_give_up_once() {
         let given_up = lines("gave up on an item");
         assert_eq!(given_up.len(), 1, "{}", ended.stderr);
         check(given_up[0], &["ERROR", "attempts=3", "name=bad", "broken tile"]);
+        check(given_up[0], &["uploads reset", "uploads replace"]);
         // For people, too: the summary has how many.
-        check(&ended.stdout, &["given up"]);
+        check(&ended.stdout, &["1 item is given up", "uploads reset", "uploads replace"]);
     }
+}
+
+#[test]
+fn other_content_is_no_advice_where_the_receiver_was_down() {
+    let config = format!("{SOON}max-item-attempts = 1\n");
+    let down = |_: &Received| Reply::Status(503, "", "busy".to_owned());
+    let shop = UploadShop::on_sqlite(&config, down);
+    shop.add("one", "x");
+    shop.add("two", "y");
+    let ended = shop.shop.run(&["uploads", "run", "--upload", "tiles", "--group", "g"]);
+    assert_eq!(ended.code, Some(3), "{ended:#?}");
+    assert!(ended.stderr.contains("uploads reset"), "{ended:#?}");
+    assert!(!ended.stderr.contains("uploads replace"), "{ended:#?}");
+    assert!(ended.stdout.contains("2 items are given up"), "{ended:#?}");
+    let because = shop.shop.run(&["why", "item:1", "-o", "json"]).json()["next"]["because"].clone();
+    assert!(!because.as_str().unwrap().contains("replace"), "{because}");
 }
 
 // UPL-8

@@ -114,7 +114,8 @@ fn an_operator_brings_back_what_was_given_up_and_its_story_says_so() {
         let outcomes = story["attempts"].as_array().unwrap().iter();
         let outcomes: Vec<&Value> = outcomes.map(|row| &row["outcome"]).collect();
         assert_eq!(outcomes, ["retrying", "failed", "retrying", "failed"]);
-        assert!(story["next"]["because"].as_str().unwrap().contains("uploads reset"));
+        let because = story["next"]["because"].as_str().unwrap();
+        assert!(because.contains("uploads reset") && because.contains("replace"), "{because}");
         let unknown = shop.shop.run(&["why", "item:99"]).failed(1);
         assert!(unknown.contains("there is no item:99"), "{unknown}");
 

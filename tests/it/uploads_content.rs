@@ -135,6 +135,9 @@ fn content_on_a_disk_that_is_not_mounted_costs_its_items_nothing() {
         assert!(
             shop.item("disk/item-7")["rejection_reason"].as_str().unwrap().contains("cannot read")
         );
+        let id = &shop.item("disk/item-7")["id"];
+        let why = shop.shop.run(&["why", &format!("item:{id}")]).ok();
+        assert!(why.contains("uploads replace"), "{why}");
         shop.doctor();
     }
 }

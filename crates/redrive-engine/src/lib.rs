@@ -81,7 +81,7 @@ pub use uploads::{
     GiveupFileError, GroupBusy, GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload,
     ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError,
     UploadEvent, UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader,
-    reference_content, sha256_of,
+    is_content_at_fault, reference_content, sha256_of,
 };
 #[cfg(feature = "http")]
 pub use uploads::{HttpUpload, HttpUploader, UploadPlan, build_uploader};

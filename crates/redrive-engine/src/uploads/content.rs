@@ -10,6 +10,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream::BoxStream};
+use redrive_core::Class;
 use redrive_store::{ItemContent, ItemGroup, NewItem};
 use sha2::{Digest, Sha256};
 
@@ -18,6 +19,15 @@ use crate::{RawSink, partitions::raw::Root, uploads::FolderContent};
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 
 pub(super) const CHUNKS_AHEAD: usize = 2;
+
+/// The failure code of content that cannot be sent.
+pub(super) const CONTENT: &str = "content";
+
+/// Whether the content of an item may be at fault for its rejection: it could not be sent, or the receiver refuses it
+/// for good. Then a repair helps, and sending the same content again may not.
+pub fn is_content_at_fault(class: &str, code: &str) -> bool {
+    code == CONTENT || class == Class::Final.name()
+}
 
 /// Content as a stream of chunks. Dropping it ends the reading.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uploads read"))]

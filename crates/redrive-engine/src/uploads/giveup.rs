@@ -8,7 +8,7 @@ use redrive_store::{Error, ItemMove, ItemRecord, JournalEntry, Result, Store, Wr
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::uploads::RetrySettings;
+use crate::uploads::{RetrySettings, is_content_at_fault};
 
 /// How many items are counted together, to share a commit.
 const COUNTED_AT_ONCE: usize = 256;
@@ -119,11 +119,18 @@ fn give_up(
 }
 
 fn log_giveup(spent: &GivenUp) {
+    let (class, code) = (spent.failure.class().name(), spent.failure.code().to_string());
+    let remedy = match is_content_at_fault(class, &code) {
+        true => {
+            "`redrive uploads replace` sends repaired content, `redrive uploads reset` the same content"
+        }
+        false => "`redrive uploads reset` brings it back",
+    };
     tracing::error!(
         item = spent.item.id.0,
         name = spent.item.name,
         attempts = spent.attempts,
         last_rejection_reason = spent.failure.message().as_str(),
-        "gave up on an item; `redrive uploads reset` brings it back"
+        "gave up on an item; {remedy}"
     );
 }

@@ -20,14 +20,11 @@ use crate::{
         default_headers, no_response, status_failure, timeout_failure, without_bom,
     },
     traces::Traces,
-    uploads::{Chunks, Content, ContentError, body::CheckedBody},
+    uploads::{Chunks, Content, ContentError, body::CheckedBody, content::CONTENT},
 };
 
 /// Characters that are not allowed in a header value, or not at its ends, and `%`.
 const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-
-/// The failure code of content that cannot be sent.
-pub(super) const CONTENT: &str = "content";
 
 /// Statuses that are about the sender and not about the item.
 const SENDER_REFUSED: [StatusCode; 2] =

@@ -10,7 +10,8 @@ use crate::{
     traces::Traces,
     uploads::{
         ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
-        item_sender::{CONTENT, ItemSender, SendResult},
+        content::CONTENT,
+        item_sender::{ItemSender, SendResult},
         item_supply::ItemSupply,
         recorder::ItemResult,
     },

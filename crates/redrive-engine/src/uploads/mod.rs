@@ -54,7 +54,9 @@ mod build;
 #[cfg(feature = "http")]
 pub use build::{UploadPlan, build_uploader};
 pub(crate) use content::hex;
-pub use content::{Chunks, Content, ContentError, KeptContent, NewContent, sha256_of};
+pub use content::{
+    Chunks, Content, ContentError, KeptContent, NewContent, is_content_at_fault, sha256_of,
+};
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};

@@ -1,6 +1,7 @@
 //! Explains an item of an upload.
 
 use redrive_core::{AttemptNumber, ItemId, ItemStatus, Unit};
+use redrive_engine::is_content_at_fault;
 use redrive_store::{
     AttemptOutcome, AttemptRecord, ItemGroup, ItemRecord, JournalFilter, JournalRecord, MAX_PAGE,
     Result, UnitKind, UnitRow,
@@ -38,8 +39,8 @@ impl ItemExplanation {
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
         let filter = JournalFilter { unit: Some(unit.clone()), action: None };
         let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let next = Next::new(item.status.name(), None, because(&item, &attempts, ops.declared()));
         let attempts = explain_attempts(&attempts, &journal);
-        let next = Next::new(item.status.name(), None, because(&item, ops.declared()));
         let journal = journal.into_iter().map(JournalView::from).collect();
         Ok(Some(Self { unit, item: item.into(), attempts, journal, next }))
     }
@@ -77,7 +78,11 @@ fn given_up(row: &JournalRecord) -> String {
     }
 }
 
-fn because(item: &ItemRecord, declared: Option<&Declarations>) -> String {
+fn because(
+    item: &ItemRecord,
+    attempts: &[AttemptRecord],
+    declared: Option<&Declarations>,
+) -> String {
     let ItemGroup { upload, group } = &item.group;
     match item.status {
         ItemStatus::Pending => {
@@ -98,8 +103,14 @@ fn because(item: &ItemRecord, declared: Option<&Declarations>) -> String {
         ItemStatus::Trusted => "nothing: the receiver vouches for the item".to_owned(),
         ItemStatus::Rejected => "nothing: the receiver rejected the item permanently".to_owned(),
         ItemStatus::UploadGiveup => {
+            let last =
+                attempts.last().and_then(|it| Some((it.class.as_deref()?, it.code.as_deref()?)));
+            let repair = match last.is_some_and(|(class, code)| is_content_at_fault(class, code)) {
+                true => "; `redrive uploads replace` gives it repaired content",
+                false => "",
+            };
             format!(
-                "nothing: the attempts are exhausted; `redrive uploads reset {}` makes the item pending",
+                "nothing: the attempts are exhausted; `redrive uploads reset {}` makes the item pending{repair}",
                 item.id
             )
         }
