@@ -90,6 +90,7 @@
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (answer.redirected && new URL(answer.url).pathname === "/login") { showSignIn(); return; }
+      if (!answer.ok) showState("waiting for the server");
       const fresh = answer.ok && page.querySelector("main[data-live]");
       if (fresh) { patchMain(fresh); showState("live"); }
     } catch { showState("waiting for the server"); } finally { busy = false; }
