@@ -139,10 +139,12 @@ fn not_lost(lease: &Lease, event: &Event, lived: &Lived) -> Option<String> {
     if !lease.ran_out && !has_run_out(lease, event.at, lived) {
         return Some("it was taken from a worker whose lease never ran out".to_owned());
     }
-    let trouble = lived
-        .events
-        .iter()
-        .any(|other| other.who == lease.owner && explains(other, lease.since, event.at));
+    let of_owner = || lived.events.iter().filter(|other| other.who == lease.owner);
+    let held = |other: &Event| (lease.since..=event.at).contains(&other.at);
+    // Who stops while the store takes nothing cannot wait for it.
+    let stopped = of_owner().any(|other| other.what == What::Gone && held(other))
+        && of_owner().any(|other| matches!(other.what, What::Fault { .. }) && held(other));
+    let trouble = stopped || of_owner().any(|other| explains(other, lease.since, event.at));
     (!trouble).then(|| format!("{} was lost without any trouble", lease.owner))
 }
 
