@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune, queue,
-    runs, serve, state, token, up, uploads, why, worker,
+    causes, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune,
+    queue, runs, serve, state, status, token, up, uploads, why, worker,
 };
 
 #[derive(Debug, Parser)]
@@ -40,6 +40,8 @@ Examples:
   redrive uploads run --upload tiles --group g   send pending items, with retries
   redrive pipeline run score                     run samples through the stages of a pipeline
   redrive dlq list --group                       count dead letters by cause
+  redrive status                                 show the state of everything on one screen
+  redrive causes                                 list why units failed, and how many are stuck
   redrive why run:1                              explain what happened to a run and what comes next
   redrive state inspect --source ads             show the partitions of a source
   redrive daemon                                 retry failed partitions when they are due
@@ -140,6 +142,10 @@ pub(crate) enum CliCommand {
     Daemon(daemon::DaemonArgs),
     /// Read partitions that passed validation
     Consume(consume::ConsumeArgs),
+    /// Show the state of everything on one screen
+    Status(status::StatusArgs),
+    /// List causes of failures over all kinds of work, with the units that they stop
+    Causes(causes::CausesArgs),
     /// Explain one unit: its attempts, the rule behind each wait, and what comes next
     Why(why::WhyArgs),
     /// Migrate, roll back, inspect or back up the store

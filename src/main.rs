@@ -10,6 +10,7 @@ mod logging;
 mod open_store;
 mod operator;
 mod output;
+mod resource;
 mod screen;
 mod server_setup;
 mod signals;

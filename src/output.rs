@@ -3,6 +3,7 @@
 //! Results often contain text from handlers, servers and files. Every format removes or escapes
 //! control characters, which could manipulate a terminal.
 
+mod details;
 mod listing;
 
 use std::{
@@ -63,14 +64,20 @@ impl TableColumn {
 
 /// A record that prints as a row of a table, and as a JSON object.
 pub(crate) trait TableRow: Serialize {
-    const COLUMNS: &'static [TableColumn];
+    const COLUMNS: &'static [TableColumn] = &[];
+
+    fn columns() -> Vec<TableColumn> {
+        Self::COLUMNS.to_vec()
+    }
 
     /// One text per column.
     fn cells(&self) -> Vec<String>;
 }
 
 impl<T: TableRow> TableRow for &T {
-    const COLUMNS: &'static [TableColumn] = T::COLUMNS;
+    fn columns() -> Vec<TableColumn> {
+        T::columns()
+    }
 
     fn cells(&self) -> Vec<String> {
         (*self).cells()
@@ -142,6 +149,21 @@ impl Output {
         }
         let shown: Vec<String> = records.iter().map(fields_of).collect();
         self.text(&shown.join("\n"))
+    }
+
+    /// Prints all fields of records: one per line, an array, or one object per line.
+    pub(crate) fn details<T: Serialize>(self, records: &[T]) -> Result<(), CommandError> {
+        self.print(|out| match self.format {
+            Format::Table => {
+                for (index, record) in records.iter().enumerate() {
+                    let space = if index > 0 { "\n" } else { "" };
+                    write!(out, "{space}{}", lines_of(details::fields(record)?))?;
+                }
+                Ok(())
+            }
+            Format::Json => write_array(out, records.iter()),
+            Format::Jsonl => write_lines(out, records.iter()),
+        })
     }
 
     /// Prints text unchanged in every format. The text must not come from outside of Redrive.
@@ -293,12 +315,13 @@ fn write_error(out: &mut impl Write, error: &CommandError, color: bool) -> io::R
 fn table_of<T: TableRow>(rows: impl Iterator<Item = T>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
-    table.set_header(T::COLUMNS.iter().map(|column| column.name.to_uppercase()));
+    let columns = T::columns();
+    table.set_header(columns.iter().map(|column| column.name.to_uppercase()));
     for row in rows {
         let cells = row.cells();
-        table.add_row(T::COLUMNS.iter().zip(&cells).map(|(column, cell)| column.sanitize(cell)));
+        table.add_row(columns.iter().zip(&cells).map(|(column, cell)| column.sanitize(cell)));
     }
-    for (index, column) in T::COLUMNS.iter().enumerate() {
+    for (index, column) in columns.iter().enumerate() {
         if let Some(shown) = table.column_mut(index) {
             shown.set_cell_alignment(column.alignment);
         }
@@ -307,10 +330,17 @@ fn table_of<T: TableRow>(rows: impl Iterator<Item = T>) -> String {
 }
 
 fn fields_of<T: TableRow>(record: &T) -> String {
+    let columns = T::columns();
+    let fields = columns.iter().zip(record.cells());
+    lines_of(fields.map(|(column, cell)| (column.name.to_owned(), cell)))
+}
+
+/// One name and value per line.
+fn lines_of(fields: impl IntoIterator<Item = (String, String)>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
-    for (column, cell) in T::COLUMNS.iter().zip(record.cells()) {
-        table.add_row([column.name.to_owned(), column.sanitize(&cell)]);
+    for (name, value) in fields {
+        table.add_row([name, Message::clean(&value).to_string()]);
     }
     trimmed(table)
 }
@@ -324,7 +354,7 @@ fn trimmed(mut table: Table) -> String {
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-fn write_array<T: TableRow>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+fn write_array<T: Serialize>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     let mut is_first = true;
     for row in rows {
         listing::write_element(out, &row, is_first)?;
@@ -333,7 +363,7 @@ fn write_array<T: TableRow>(out: &mut dyn Write, rows: impl Iterator<Item = T>) 
     out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })
 }
 
-fn write_lines<T: TableRow>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+fn write_lines<T: Serialize>(out: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     for row in rows {
         writeln!(out, "{}", json(&row, serde_json::to_string)?)?;
     }

@@ -40,15 +40,24 @@ CREATE TABLE redrive.runs (
     lease_epoch      bigint NOT NULL DEFAULT 0,
     lease_until      timestamptz,
     claimed_at       timestamptz,
+    error_code       text,
+    -- The cause of the last failure.
+    fingerprint      text COLLATE "C",
+    last_failure_at  timestamptz,
     CONSTRAINT runs_ready_is_not_due CHECK (NOT ready OR due_at IS NULL),
     CONSTRAINT runs_ready_is_waiting CHECK (NOT ready OR status IN ('discovered', 'error')),
     CONSTRAINT runs_processing_is_leased CHECK ((status = 'processing') = (lease_owner IS NOT NULL)),
     CONSTRAINT runs_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
 
--- No index on status: finishes and renewals find their runs by id, whatever statistics say.
+-- No index begins with the status: finishes and renewals find their runs by id, whatever statistics say.
 CREATE INDEX runs_ready ON redrive.runs (queue, category, submitted_at, id) WHERE ready;
 CREATE INDEX runs_due ON redrive.runs (queue, due_at) WHERE due_at IS NOT NULL;
+-- Runs by their cause: those that wait or are stuck.
+CREATE INDEX runs_cause ON redrive.runs (fingerprint, id) INCLUDE (next_retry_at) WHERE status = 'error';
+CREATE INDEX runs_open ON redrive.runs (id) WHERE status = 'error';
+-- Runs that ended otherwise than most, for lists by state.
+CREATE INDEX runs_not_passed ON redrive.runs (status, id) WHERE status IN ('needs_review', 'failed', 'cancelled');
 CREATE UNIQUE INDEX runs_idempotency ON redrive.runs (queue, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 -- Leases by their end, for the reaper. The predicate is lease_owner and not status: finishes compare the
@@ -81,11 +90,17 @@ CREATE TABLE redrive.items (
     attempts_at_reset integer NOT NULL DEFAULT 0,
     -- The number of the item's last attempt in the ledger.
     last_attempt      bigint NOT NULL DEFAULT 0 CHECK (last_attempt >= 0),
+    error_class       text,
+    error_code        text,
+    fingerprint       text COLLATE "C",
+    last_failure_at   timestamptz,
     -- An item changes at least once, and then its name is in the index twice.
     UNIQUE (upload, group_name, name) WITH (fillfactor = 50)
 );
 
 CREATE INDEX items_pending ON redrive.items (upload, group_name, id) WHERE status = 'pending';
+CREATE INDEX items_cause ON redrive.items (fingerprint, id) INCLUDE (status) WHERE fingerprint IS NOT NULL;
+CREATE INDEX items_open ON redrive.items (id) WHERE fingerprint IS NOT NULL;
 
 -- The leases of groups of items. The first upload of a group inserts its row.
 CREATE TABLE redrive.upload_groups (
@@ -126,6 +141,17 @@ CREATE TABLE redrive.partition_state (
 CREATE INDEX partition_state_failed
     ON redrive.partition_state (source, customer_id, query_name, logical_date)
     WHERE status = 'failed';
+
+-- The last failure of a partition. The columns of partition_state are fixed.
+CREATE TABLE redrive.partition_failures (
+    partition_id bigint PRIMARY KEY REFERENCES redrive.partition_state (id),
+    class        text NOT NULL,
+    code         text NOT NULL,
+    fingerprint  text COLLATE "C" NOT NULL,
+    failed_at    timestamptz NOT NULL
+);
+
+CREATE INDEX partition_failures_cause ON redrive.partition_failures (fingerprint, partition_id);
 
 -- Requests for partitions and their leases. A row exists while a request is outstanding or the partition is
 -- paused; a finished request removes its row.
@@ -223,7 +249,7 @@ CREATE TABLE redrive.samples (
     error_class      text CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
     error_code       text,
     error_message    text,
-    fingerprint      text,
+    fingerprint      text COLLATE "C",
     skip_reason      text,
     lease_owner      text,
     lease_epoch      bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
@@ -233,6 +259,7 @@ CREATE TABLE redrive.samples (
     claimed_at       timestamptz,
     -- What the line of the source was.
     line_hash        bigint,
+    last_failure_at  timestamptz,
     CONSTRAINT samples_line UNIQUE (run_id, line),
     CONSTRAINT samples_ended_is_free
         CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
@@ -253,6 +280,8 @@ CREATE INDEX samples_due ON redrive.samples (run_id, claim_stage, next_retry_at)
 CREATE INDEX samples_dead ON redrive.samples (id) WHERE status = 'dlq';
 CREATE INDEX samples_dlq ON redrive.samples (run_id) WHERE status = 'dlq';
 CREATE INDEX samples_skipped ON redrive.samples (run_id) WHERE status = 'skipped';
+CREATE INDEX samples_cause ON redrive.samples (fingerprint, id) INCLUDE (status, next_retry_at, run_id)
+    WHERE fingerprint IS NOT NULL;
 
 -- The ledger: one row per execution, written when it ends.
 CREATE TABLE redrive.attempts (
@@ -281,6 +310,41 @@ CREATE TABLE redrive.attempts (
     asked_us          bigint CHECK (asked_us >= 0),
     UNIQUE (unit_id, kind, stage, attempt)
 );
+
+-- What failures have in common: class, code and normalised message. One of their messages, and what operators know.
+CREATE TABLE redrive.causes (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fingerprint text COLLATE "C" NOT NULL CONSTRAINT causes_fingerprint UNIQUE,
+    class       text NOT NULL,
+    code        text NOT NULL,
+    message     text NOT NULL,
+    first_at    timestamptz NOT NULL,
+    mark        text CHECK (mark IN ('known', 'fixed')),
+    note        text,
+    ticket      text,
+    marked_at   timestamptz,
+    marked_by   text,
+    -- When the cause came back after it was marked as fixed.
+    returned_at timestamptz,
+    CONSTRAINT causes_mark_has_time CHECK ((mark IS NULL) = (marked_at IS NULL)),
+    CONSTRAINT causes_mark_has_actor CHECK ((mark IS NULL) = (marked_by IS NULL)),
+    CONSTRAINT causes_fixed_returns CHECK (returned_at IS NULL OR mark = 'fixed')
+);
+
+-- Failed attempts by cause, hour, kind and place: a queue, a source, an upload, or a pipeline with a stage.
+CREATE TABLE redrive.cause_hours (
+    hour        timestamptz NOT NULL,
+    fingerprint text COLLATE "C" NOT NULL,
+    kind        text COLLATE "C" NOT NULL,
+    place       text COLLATE "C" NOT NULL,
+    attempts    bigint NOT NULL CHECK (attempts >= 1),
+    last_at     timestamptz NOT NULL,
+    -- The unit of the last failure.
+    unit_id     bigint NOT NULL,
+    CONSTRAINT cause_hours_key PRIMARY KEY (hour, fingerprint, kind, place)
+) WITH (fillfactor = 50);
+
+CREATE INDEX cause_hours_cause ON redrive.cause_hours (fingerprint, hour);
 
 -- The ledger of samples, under names for queries by hand.
 CREATE VIEW redrive.stages_applied AS

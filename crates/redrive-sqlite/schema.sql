@@ -45,6 +45,10 @@ CREATE TABLE runs (
     lease_epoch      INTEGER NOT NULL DEFAULT 0,
     lease_until      INTEGER,
     claimed_at       INTEGER,
+    error_code       TEXT,
+    -- The cause of the last failure.
+    fingerprint      TEXT,
+    last_failure_at  INTEGER,
     CHECK (ready = 0 OR due_at IS NULL),
     CHECK (ready = 0 OR status IN ('discovered', 'error')),
     CHECK ((status = 'processing') = (lease_owner IS NOT NULL)),
@@ -57,6 +61,8 @@ CREATE INDEX runs_ready ON runs (queue, category, submitted_at, id) WHERE ready 
 CREATE INDEX runs_due ON runs (queue, due_at) WHERE due_at IS NOT NULL;
 -- What is held, so that looking for ended leases does not read what was ever submitted.
 CREATE INDEX runs_held ON runs (id) WHERE status = 'processing';
+-- Runs by their cause: those that wait or are stuck.
+CREATE INDEX runs_cause ON runs (fingerprint, id, next_retry_at, status) WHERE status = 'error';
 CREATE UNIQUE INDEX runs_idempotency ON runs (queue, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
@@ -89,10 +95,16 @@ CREATE TABLE items (
     attempts_at_reset INTEGER NOT NULL DEFAULT 0,
     -- The number of its last attempt in the ledger.
     last_attempt INTEGER NOT NULL DEFAULT 0 CHECK (last_attempt >= 0),
+    error_class      TEXT,
+    error_code       TEXT,
+    fingerprint      TEXT,
+    last_failure_at  INTEGER,
     UNIQUE (upload, group_name, name)
 ) STRICT;
 
 CREATE INDEX items_pending ON items (upload, group_name, id) WHERE status = 'pending';
+CREATE INDEX items_cause ON items (fingerprint, id, status) WHERE fingerprint IS NOT NULL;
+CREATE INDEX items_open ON items (id) WHERE fingerprint IS NOT NULL;
 
 -- Who is uploading a group of items. A row is made by the first upload of its group.
 CREATE TABLE upload_groups (
@@ -132,6 +144,17 @@ CREATE TABLE partition_state (
 -- The daemon looks at these alone, in the order of the keys.
 CREATE INDEX partition_state_failed
     ON partition_state (source, customer_id, query_name, logical_date) WHERE status = 'failed';
+
+-- The last failure of a partition. The columns of partition_state are fixed.
+CREATE TABLE partition_failures (
+    partition_id INTEGER PRIMARY KEY REFERENCES partition_state (id),
+    class        TEXT NOT NULL,
+    code         TEXT NOT NULL,
+    fingerprint  TEXT NOT NULL,
+    failed_at    INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX partition_failures_cause ON partition_failures (fingerprint, partition_id);
 
 -- What is asked for and who holds it. A row lives while something is outstanding or the partition is
 -- paused; every request that is done with takes its row along.
@@ -240,6 +263,7 @@ CREATE TABLE samples (
     claimed_at       INTEGER,
     -- What the line of the source was.
     line_hash        INTEGER,
+    last_failure_at  INTEGER,
     UNIQUE (run_id, line),
     CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
     CHECK (lease_owner IS NULL OR next_retry_at IS NULL),
@@ -259,6 +283,7 @@ CREATE INDEX samples_due ON samples (run_id, claim_stage, next_retry_at)
 CREATE INDEX samples_dead ON samples (id) WHERE status = 'dlq';
 CREATE INDEX samples_dlq ON samples (run_id) WHERE status = 'dlq';
 CREATE INDEX samples_skipped ON samples (run_id) WHERE status = 'skipped';
+CREATE INDEX samples_cause ON samples (fingerprint, id, status, next_retry_at, run_id) WHERE fingerprint IS NOT NULL;
 
 -- The ledger: one row per execution, written when it ends.
 CREATE TABLE attempts (
@@ -315,6 +340,41 @@ CREATE VIEW stages_applied AS
 SELECT unit_id AS sample_id, stage AS stage_name, stage_config_hash, attempt, outcome AS status,
     message AS error_message, ended_at AS applied_at
 FROM attempts WHERE kind = 'sample';
+
+-- What failures have in common: class, code and normalised message. One of their messages, and what operators know.
+CREATE TABLE causes (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    fingerprint TEXT NOT NULL UNIQUE,
+    class       TEXT NOT NULL,
+    code        TEXT NOT NULL,
+    message     TEXT NOT NULL,
+    first_at    INTEGER NOT NULL,
+    mark        TEXT CHECK (mark = 'known' OR mark = 'fixed'),
+    note        TEXT,
+    ticket      TEXT,
+    marked_at   INTEGER,
+    marked_by   TEXT,
+    -- When the cause came back after it was marked as fixed.
+    returned_at INTEGER,
+    CHECK ((mark IS NULL) = (marked_at IS NULL)),
+    CHECK ((mark IS NULL) = (marked_by IS NULL)),
+    CHECK (returned_at IS NULL OR mark = 'fixed')
+) STRICT;
+
+-- Failed attempts by cause, hour, kind and place: a queue, a source, an upload, or a pipeline with a stage.
+CREATE TABLE cause_hours (
+    hour        INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    place       TEXT NOT NULL,
+    attempts    INTEGER NOT NULL CHECK (attempts >= 1),
+    last_at     INTEGER NOT NULL,
+    -- The unit of the last failure.
+    unit_id     INTEGER NOT NULL,
+    PRIMARY KEY (hour, fingerprint, kind, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX cause_hours_cause ON cause_hours (fingerprint, hour);
 
 -- Events and operator actions, in the order they were written.
 CREATE TABLE journal (

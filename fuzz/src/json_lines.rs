@@ -41,7 +41,7 @@ pub fn check(bytes: &[u8]) {
     for line in read {
         match read_run(&line, Some("q"), None, Timestamp::UNIX_EPOCH) {
             Ok(run) => kept(&run),
-            Err(reason) => super::clear(&reason, 400),
+            Err(refusal) => super::clear(&refusal.to_string(), 400),
         }
     }
 }

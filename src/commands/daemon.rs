@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use redrive::{Daemon, HumanDuration, PartitionOutcome, RunMode, Stopper};
-use redrive_ops::{views::PartitionChangeView, words::seconds};
+use redrive_ops::{UnitChange, partition_change, words::seconds};
 use redrive_store::WorkerId;
 use serde::Serialize;
 use serde_json::Value;
@@ -100,7 +100,7 @@ async fn tick(
 #[derive(Debug, Serialize)]
 struct DaemonRetryRow {
     #[serde(flatten)]
-    change: PartitionChangeView,
+    change: UnitChange,
     attempt_count: u32,
     delay_s: Value,
 }
@@ -108,13 +108,13 @@ struct DaemonRetryRow {
 impl DaemonRetryRow {
     fn new(retried: PartitionOutcome, delay: Duration, mode: RunMode) -> Self {
         let attempt_count = retried.attempt_count;
-        let change = PartitionChangeView::new(retried, mode);
+        let change = partition_change(retried, mode == RunMode::DryRun);
         Self { change, attempt_count, delay_s: seconds(delay) }
     }
 }
 
 impl TableRow for DaemonRetryRow {
-    const COLUMNS: &'static [TableColumn] = PartitionChangeView::COLUMNS;
+    const COLUMNS: &'static [TableColumn] = UnitChange::COLUMNS;
 
     fn cells(&self) -> Vec<String> {
         self.change.cells()

@@ -1,7 +1,4 @@
-//! `redrive dlq list | show | export | edit | reprocess`: dead letters of pipelines (PIP-7, FIX-2).
-
-mod dead_letter_filter;
-mod record;
+//! `redrive dlq list | show | export | edit | note | reprocess`: dead letters of pipelines (PIP-7, FIX-2).
 
 mod causes;
 mod list;
@@ -15,11 +12,13 @@ mod patch;
 mod reprocess;
 
 use clap::{Args, Subcommand};
-use redrive::SampleId;
+use redrive::{SampleStatus, Selection};
+use redrive_ops::views::SampleView;
 
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
+    resource::{NoteArgs, SelectionArgs, note},
 };
 
 #[derive(Debug, Args)]
@@ -48,6 +47,15 @@ enum DlqCommand {
     Export(export::DlqExportArgs),
     /// Change the data of a dead letter in an editor
     Edit(edit::DlqEditArgs),
+    /// Write a remark into the journal of dead letters
+    #[command(after_help = "\
+`redrive why sample:ID` shows the remarks on a dead letter. Filters select dead letters in every state. Asks for confirmation before more than 20.
+Exit codes: 0 all noted; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive dlq note 17 --text 'the customer was told'
+  redrive dlq note --cause 68af3934cc71cda7 --text 'see OPS-7' --yes")]
+    Note(NoteArgs<SampleView>),
     /// Return dead letters to the stage that failed
     Reprocess(reprocess::DlqReprocessArgs),
 }
@@ -58,11 +66,12 @@ pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Comman
         DlqCommand::Show(args) => show::run(args, context).await,
         DlqCommand::Export(args) => export::run(args, context).await,
         DlqCommand::Edit(args) => edit::run(args, context).await,
+        DlqCommand::Note(args) => note("dlq note", args, context).await,
         DlqCommand::Reprocess(args) => reprocess::run(args, context).await,
     }
 }
 
-pub(crate) fn parse_id(text: &str) -> Result<SampleId, String> {
-    let id = text.parse().ok().filter(|id: &SampleId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
+/// The dead letters among the samples of a selection.
+fn dead(terms: &SelectionArgs<SampleView>) -> Selection {
+    Selection { state: Some(SampleStatus::Dlq.into()), ..(*terms.selection).clone() }
 }

@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod causes;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod consume;
@@ -15,6 +16,7 @@ pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod state;
+pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod uploads;
@@ -42,6 +44,8 @@ pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, 
         CliCommand::State(args) => state::run(args, context).await,
         CliCommand::Daemon(args) => daemon::run(args, context).await,
         CliCommand::Consume(args) => consume::run(args, context).await,
+        CliCommand::Status(args) => status::run(args, context).await,
+        CliCommand::Causes(args) => causes::run(args, context).await,
         CliCommand::Why(args) => why::run(args, context).await,
         CliCommand::Db(args) => db::run(args, context).await,
         CliCommand::Doctor(args) => doctor::run(args, context).await,

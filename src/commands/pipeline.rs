@@ -13,17 +13,17 @@ mod run;
 
 mod cancel;
 
-mod list;
 mod output;
 mod stats;
 mod status;
 
 use clap::{Args, Subcommand};
-use redrive::{PipelineRunId, PipelineStatus};
+use redrive_ops::views::PipelineRunView;
 
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
+    resource::{ListArgs, list},
 };
 
 #[derive(Debug, Args)]
@@ -51,7 +51,15 @@ enum PipelineCommand {
     /// Cancel a run; it can be resumed later
     Cancel(cancel::PipelineCancelArgs),
     /// List pipeline runs, newest first
-    List(list::PipelineListArgs),
+    #[command(after_help = "\
+Runs are sorted from new to old. To get the next page, pass the last id to --after. A + after the total means
+that the source was not read to its end yet.
+
+Examples:
+  redrive pipeline list
+  redrive pipeline list --pipeline score --state aborted
+  redrive pipeline list -o json | jq '.[0].id'")]
+    List(ListArgs<PipelineRunView>),
     /// Show the status of a run and where its samples are
     Status(status::PipelineStatusArgs),
     /// Show the retries, errors and reliability of each stage of a run
@@ -72,21 +80,9 @@ pub(crate) async fn run(args: PipelineArgs, context: &Context) -> Result<Exit, C
         PipelineCommand::Run(args) => run::run(args, context).await,
         PipelineCommand::Resume(args) => resume::run(args, context).await,
         PipelineCommand::Cancel(args) => cancel::run(args, context).await,
-        PipelineCommand::List(args) => list::run(args, context).await,
+        PipelineCommand::List(args) => list(args, false, context).await,
         PipelineCommand::Status(args) => status::run(args, context).await,
         PipelineCommand::Stats(args) => stats::run(args, context).await,
         PipelineCommand::Output(args) => output::run(args, context).await,
     }
-}
-
-pub(crate) fn parse_id(text: &str) -> Result<PipelineRunId, String> {
-    let id = text.parse().ok().filter(|id: &PipelineRunId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
-}
-
-fn parse_status(text: &str) -> Result<PipelineStatus, String> {
-    PipelineStatus::from_name(text).ok_or_else(|| {
-        let names = PipelineStatus::ALL.map(PipelineStatus::name);
-        format!("the statuses are {}", names.join(", "))
-    })
 }

@@ -1,7 +1,5 @@
 //! `redrive uploads`: items of uploads (UPL, FIX-1).
 
-mod record;
-
 mod add;
 mod file_entry;
 
@@ -9,18 +7,17 @@ mod progress;
 mod run;
 mod summary;
 
-mod list;
-mod show;
-
-mod change;
 mod replace;
 
-use clap::{Args, Subcommand};
-use redrive::{ItemId, ItemStatus, config::Config};
+use clap::{Args, Subcommand, ValueEnum};
+use redrive::config::Config;
+use redrive_ops::{ActionOptions, ItemAction};
+use redrive_store::ItemRecord;
 
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
+    resource::{ChangeArgs, ListArgs, NoteArgs, ShowArgs, act, list, note, show},
 };
 
 #[derive(Debug, Args)]
@@ -28,8 +25,8 @@ use crate::{
 Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads run --upload tiles --group flight-7
-  redrive uploads list --group flight-7 --status upload_giveup
-  redrive uploads replace --upload tiles --group flight-7 17.png --file repaired/17.png
+  redrive uploads list --group flight-7 --state given-up
+  redrive uploads replace --upload tiles --group flight-7 tiles/17.png --file repaired/17.png
   redrive uploads reset 17 18 --reason 'the receiver was repaired'")]
 pub(crate) struct UploadsArgs {
     #[command(subcommand)]
@@ -43,42 +40,113 @@ enum UploadsCommand {
     /// Send the pending items of a group, with retries
     Run(run::UploadsRunArgs),
     /// List items
-    List(list::UploadsListArgs),
+    #[command(after_help = "\
+Items are sorted by id. To get the next page, pass the last id to --after. REJECTIONS are those since the last reset or
+replacement, LAST REJECTION is the answer of the receiver to the last of all.
+
+Examples:
+  redrive uploads list --group flight-7
+  redrive uploads list --upload tiles --state given-up
+  redrive uploads list --limit 10000 --after 10000 -o jsonl")]
+    List(ListArgs<ItemRecord>),
     /// Show all fields of items
-    Show(show::UploadsShowArgs),
+    #[command(after_help = "\
+`redrive why item:ID` explains the attempts of an item. Exit code 3 means that some of the items do
+not exist, 1 that none does.
+
+Examples:
+  redrive uploads show 17
+  redrive uploads show 17 18 -o json")]
+    Show(ShowArgs<ItemRecord>),
     /// Reset items that were given up to pending
-    Reset(change::UploadsResetArgs),
+    #[command(after_help = "\
+A reset item is pending and has the full number of attempts again; its attempt numbers continue. Items that were
+not given up are not changed. Always asks for confirmation.
+Exit codes: 0 all reset; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive uploads reset 17 18 --reason 'tiles were repaired'
+  redrive uploads reset --upload tiles --group flight-7 --dry-run
+  redrive uploads reset --upload tiles --group flight-7 --yes")]
+    Reset(ChangeArgs<ItemRecord>),
     /// Give an item new content, after its file was repaired
     Replace(replace::UploadsReplaceArgs),
     /// Remove items that were not acknowledged from their group
-    Drop(change::UploadsDropArgs),
+    #[command(after_help = "\
+A dropped item is removed from its group, and can be added again; its attempts and what it was stay in the ledger and
+in the journal. Acknowledged items are never dropped. Always asks for confirmation.
+Exit codes: 0 all dropped; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive uploads drop 17 18 --reason 'tiles are not needed'
+  redrive uploads drop --upload tiles --group flight-7 --dry-run")]
+    Drop(ChangeArgs<ItemRecord>),
     /// Note what the receiver found out about acknowledged items
-    Mark(change::UploadsMarkArgs),
+    #[command(after_help = "\
+Notes what the receiver found out about an acknowledged item after the upload. The mark is final. Always asks for
+confirmation.
+Exit codes: 0 all marked; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive uploads mark trusted 17 18 --yes
+  redrive uploads mark rejected 19 --reason 'unreadable at the receiver'")]
+    Mark(MarkArgs),
+    /// Write a remark into the journal of items
+    #[command(after_help = "\
+`redrive why item:ID` shows the remarks on an item. Filters select items in every state. Asks for confirmation before more than 20.
+Exit codes: 0 all noted; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive uploads note 17 --text 'the customer was told'
+  redrive uploads note --cause 68af3934cc71cda7 --text 'see OPS-7' --yes")]
+    Note(NoteArgs<ItemRecord>),
 }
 
 pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, CommandError> {
     match args.command {
         UploadsCommand::Add(args) => add::run(args, context).await,
         UploadsCommand::Run(args) => run::run(args, context).await,
-        UploadsCommand::List(args) => list::run(args, context).await,
-        UploadsCommand::Show(args) => show::run(args, context).await,
-        UploadsCommand::Reset(args) => change::reset(args, context).await,
+        UploadsCommand::List(args) => list(args, true, context).await,
+        UploadsCommand::Show(args) => show(args, context).await,
+        UploadsCommand::Reset(args) => {
+            change("uploads reset", ItemAction::Reset, args, context).await
+        }
         UploadsCommand::Replace(args) => replace::run(args, context).await,
-        UploadsCommand::Drop(args) => change::drop(args, context).await,
-        UploadsCommand::Mark(args) => change::mark(args, context).await,
+        UploadsCommand::Drop(args) => change("uploads drop", ItemAction::Drop, args, context).await,
+        UploadsCommand::Note(args) => note("uploads note", args, context).await,
+        UploadsCommand::Mark(args) => {
+            let action = match args.verdict {
+                ReceiverVerdict::Trusted => ItemAction::Trust,
+                ReceiverVerdict::Rejected => ItemAction::Refuse,
+            };
+            change("uploads mark", action, args.items, context).await
+        }
     }
 }
 
-fn parse_id(text: &str) -> Result<ItemId, String> {
-    let id = text.parse().ok().filter(|id: &ItemId| id.0 > 0 && text == id.to_string());
-    id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
+#[derive(Debug, Args)]
+struct MarkArgs {
+    /// The verdict of the receiver
+    #[arg(value_enum)]
+    verdict: ReceiverVerdict,
+
+    #[command(flatten)]
+    items: ChangeArgs<ItemRecord>,
 }
 
-fn parse_status(text: &str) -> Result<ItemStatus, String> {
-    ItemStatus::from_name(text).ok_or_else(|| {
-        let names = ItemStatus::ALL.map(ItemStatus::name);
-        format!("the statuses are {}", names.join(", "))
-    })
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ReceiverVerdict {
+    Trusted,
+    Rejected,
+}
+
+async fn change(
+    command: &str,
+    action: ItemAction,
+    args: ChangeArgs<ItemRecord>,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    act(command, action, ActionOptions::default(), args, context).await
 }
 
 /// Reads the configuration, which must declare the upload.

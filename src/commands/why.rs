@@ -5,17 +5,17 @@ use redrive::{InvalidUnit, Unit};
 use redrive_ops::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
     SampleExplanation,
-    views::{AttemptView, JournalView},
+    views::{AttemptView, JournalView, SampleView},
     words::rounded,
 };
 use serde::Serialize;
 
 use crate::{
-    commands::dlq::parse_id,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     output::{Output, TableColumn, TableRow},
+    resource::parse_id,
 };
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(crate) struct WhyArgs {
 
 fn parse_unit(text: &str) -> Result<ExplainTarget, String> {
     match text.strip_prefix("sample:") {
-        Some(id) if !id.contains('/') => parse_id(id).map(ExplainTarget::Sample),
+        Some(id) if !id.contains('/') => parse_id::<SampleView>(id).map(ExplainTarget::Sample),
         _ => text.parse().map(ExplainTarget::Unit).map_err(|error: InvalidUnit| error.to_string()),
     }
 }
@@ -44,7 +44,7 @@ fn parse_unit(text: &str) -> Result<ExplainTarget, String> {
 pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let explanation = ops.explain(&args.unit).await.map_err(|error| ops.store_error(error))?;
-    let Some(explanation) = explanation else { return Err(unknown_unit(&args.unit, &ops)) };
+    let Some(explanation) = explanation else { return Err(unknown_unit(&args.unit, &ops).await) };
     let explanation = match (explanation, &args.unit) {
         (Explanation::Sample(explanation), ExplainTarget::Unit(Unit::Sample { stage, .. })) => {
             let known = explanation.stages.iter().map(|known| known.stage.clone()).collect();
@@ -58,7 +58,12 @@ pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, Comman
     Ok(Exit::Ok)
 }
 
-fn unknown_unit(asked: &ExplainTarget, ops: &OpenStore) -> CommandError {
+async fn unknown_unit(asked: &ExplainTarget, ops: &OpenStore) -> CommandError {
+    if let ExplainTarget::Unit(Unit::Item(id)) = asked
+        && let Ok(Some(dropped)) = ops.drop_of(*id).await
+    {
+        return CommandError::new(Exit::Error, dropped);
+    }
     let url = &ops.chosen.url;
     let (message, help) = match asked {
         ExplainTarget::Unit(unit @ Unit::Run(_)) => {
@@ -103,7 +108,7 @@ fn print(explanation: &Explanation, output: Output) -> Result<(), CommandError> 
     }
 }
 
-fn print_parts<T: Serialize, R: TableRow>(
+fn print_parts<T: Serialize, R: Serialize>(
     explanation: &T,
     record: &R,
     attempts: &[AttemptView],
@@ -114,7 +119,7 @@ fn print_parts<T: Serialize, R: TableRow>(
     if !output.is_table() {
         return output.object(explanation);
     }
-    output.record(record)?;
+    output.details(&[record])?;
     output.section("attempts", attempts)?;
     print_end(journal, next, output)
 }
@@ -123,7 +128,7 @@ fn print_sample(explanation: &SampleExplanation, output: Output) -> Result<(), C
     if !output.is_table() {
         return output.object(explanation);
     }
-    output.record(&explanation.sample)?;
+    output.details(&[&explanation.sample])?;
     for stage in &explanation.stages {
         let title = format!("stage {}: {}", stage.stage, stage.outcome);
         output.section(&title, &stage.attempts)?;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use super::{Output, TableRow, json, table_of};
 use crate::{cli::Format, exit::CommandError};
 
@@ -50,7 +52,7 @@ impl<T: TableRow> Listing<T> {
     }
 }
 
-pub(super) fn write_element<T: TableRow>(
+pub(super) fn write_element<T: Serialize>(
     out: &mut dyn Write,
     row: &T,
     is_first: bool,

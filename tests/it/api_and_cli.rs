@@ -75,7 +75,7 @@ fn add_and_send(fair: &Fair, server: &Serving, by_api: bool, group: &str) {
 /// The item of a group, without what no two items share.
 fn sent(fair: &Fair, group: &str) -> Value {
     let mut item = fair.printed(&["uploads", "list", "--group", group])[0].take();
-    for field in ["id", "group", "updated_at"] {
+    for field in ["id", "group", "updated_at", "last_failure_at"] {
         item[field].take();
     }
     assert_eq!(item["status"], "upload_giveup", "{item}");
@@ -148,6 +148,15 @@ fn the_api_and_the_command_line_tell_the_same_of_every_object() {
             same(&format!("/v1/samples/{id}"), &["dlq", "show", &id]);
             same(&format!("/v1/why?unit=sample:{id}"), &["why", &format!("sample:{id}")]);
         }
+        for cause in same("/v1/causes", &["causes"]).as_array().unwrap() {
+            let cause = cause["fingerprint"].as_str().unwrap();
+            same(&format!("/v1/causes/{cause}"), &["causes", "show", cause]);
+        }
+        same("/v1/causes?kind=run&limit=1", &["causes", "--kind", "run", "--limit", "1"]);
+        same(
+            "/v1/runs?data=true&state=given-up&class=final&failed_since=1h",
+            &["runs", "list", "--state", "given-up", "--class", "final", "--failed-since", "1h"],
+        );
         let journal = server.get("/v1/journal");
         let audit = fair.printed(&["state", "audit", "--source", "ads", "--limit", "1000"]);
         let about_partitions: Vec<&Value> = journal["items"]
@@ -286,6 +295,10 @@ fn a_misspelt_name_is_refused_unless_it_is_said_to_be_meant() {
     let given = json!({ "customers": ["1234"], "queries": ["daily"] });
     let mut adds = with(given);
     adds["source"] = json!("adds");
+    let alone = with(json!({ "source": "adds" }));
+    let (status, refused) = ask(server.address, "POST", backfill, Some(&alone));
+    assert_eq!(status, 400, "{refused}");
+    assert!(refused.contains("`ads`"), "{refused}");
     for (path, mut body, named, meant) in [
         ("/v1/runs", json!({ "queue": "wrok" }), "no queue \"wrok\"", "`work`"),
         ("/v1/queues/wrok/pause", json!({}), "no queue \"wrok\"", "`work`"),
@@ -306,6 +319,7 @@ fn a_misspelt_name_is_refused_unless_it_is_said_to_be_meant() {
         let (status, refused) = ask(server.address, "POST", path, Some(&body));
         assert_eq!(status, 400, "{path}: {refused}");
         let detail: Value = serde_json::from_str(&refused).unwrap();
+        assert_eq!(detail["type"], "urn:redrive:problem:undeclared-name", "{path}");
         let detail = detail["detail"].as_str().unwrap();
         assert!(detail.contains(named) && detail.contains(meant), "{detail}");
         assert!(refused.contains("allow_unknown"), "{refused}");

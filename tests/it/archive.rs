@@ -12,8 +12,8 @@ use std::{
 
 use redrive::{
     AuditContext, Cause, Clock, Control, Extracted, Failure, Lane, Operator, PartitionAction,
-    PartitionFilter, PartitionKey, PartitionRecord, PartitionRules, PartitionRunId,
-    PartitionStatus, RawSink, Store, SystemClock, build_partition_rules,
+    PartitionKey, PartitionRecord, PartitionRules, PartitionRunId, PartitionStatus, RawSink,
+    Selection, Store, SystemClock, build_partition_rules,
     jiff::Timestamp,
     store::{
         NamedPartition, PartitionChange, PartitionClaim, PartitionFinish, PartitionVerdict,
@@ -297,7 +297,7 @@ impl Archive {
 
     /// Everything there is, by key.
     pub(crate) fn everything(&self) -> Vec<PartitionRecord> {
-        let all = PartitionFilter::default();
+        let all = Selection::default();
         self.runtime.block_on(self.store.partitions_page(&all, None, 10_000)).unwrap()
     }
 
@@ -326,11 +326,11 @@ pub(crate) fn order(command: &str) -> AuditContext {
 #[track_caller]
 pub(crate) fn outcomes(ended: &Ended) -> Vec<(String, String)> {
     let rows: Value = serde_json::from_str(&ended.stdout).expect(&ended.stderr);
-    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
     let row = |row: &Value| {
-        let customer = text(row, "customer_id");
-        let place = format!("{}/{customer}/{}", text(row, "source"), text(row, "logical_date"));
-        (place, text(row, "outcome"))
+        let key = row["unit"].as_str().unwrap().strip_prefix("partition:").unwrap();
+        let key: PartitionKey = key.parse().unwrap();
+        let place = format!("{}/{}/{}", key.source(), key.customer_id(), key.logical_date());
+        (place, row["outcome"].as_str().unwrap().to_owned())
     };
     rows.as_array().unwrap().iter().map(row).collect()
 }

@@ -36,6 +36,12 @@ const FLAGS: [&str; 11] = [
 /// So long something may take to be seen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// So long an element may take to be there, or to lie still.
+const SHORT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// On a busy machine a browser may give up its own start.
+const STARTS: u32 = 3;
+
 /// How WebDriver names an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -61,6 +67,17 @@ impl Browser {
     }
 
     fn with(site: SocketAddr, settings: Value) -> Self {
+        let mut started = Self::start(site, &settings);
+        for _ in 1..STARTS {
+            started = started.or_else(|_| Self::start(site, &settings));
+        }
+        let browser = started.unwrap_or_else(|error| panic!("{MISSING}: {error}"));
+        // Nobody else has the keyboard.
+        browser.devtools("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
+        browser
+    }
+
+    fn start(site: SocketAddr, settings: &Value) -> Result<Self, String> {
         let mut command = Command::new("chromedriver");
         let mut driver = command
             .arg("--port=0")
@@ -80,13 +97,14 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL" },
         } } });
         let (status, body) = web::ask(address, "POST", "/session", Some(&wanted));
-        assert_eq!(status, 200, "{MISSING}: {body}");
+        if status != 200 {
+            _ = driver.kill();
+            _ = driver.wait();
+            return Err(body);
+        }
         let body: Value = serde_json::from_str(&body).unwrap();
         let session = body["value"]["sessionId"].as_str().unwrap().to_owned();
-        let browser = Self { driver, address, session, site, _said: said, profile };
-        // Nobody else has the keyboard.
-        browser.devtools("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
-        browser
+        Ok(Self { driver, address, session, site, _said: said, profile })
     }
 
     fn try_tell(&self, method: &str, command: &str, body: Option<&Value>) -> Result<Value, String> {
@@ -166,8 +184,23 @@ impl Browser {
 
     #[track_caller]
     fn click_on(&self, using: &str, value: &str) {
-        let found = self.find(using, value).unwrap_or_else(|error| panic!("{error}"));
-        self.tell(&format!("element/{found}/click"), json!({}));
+        self.do_to(using, value, "click", &json!({}));
+    }
+
+    /// Does something to an element, once it is there and nothing moves it.
+    #[track_caller]
+    fn do_to(&self, using: &str, value: &str, command: &str, body: &Value) {
+        let begun = Instant::now();
+        loop {
+            let done = self.find(using, value).and_then(|found| {
+                self.try_tell("POST", &format!("element/{found}/{command}"), Some(body))
+            });
+            match done {
+                Ok(_) => return,
+                Err(error) if begun.elapsed() >= SHORT_PATIENCE => panic!("{error}"),
+                Err(_) => {}
+            }
+        }
     }
 
     /// Clicks on an element.
@@ -185,8 +218,7 @@ impl Browser {
     /// Types into a field.
     #[track_caller]
     pub(crate) fn write(&self, selector: &str, text: &str) {
-        let found = self.find("css selector", selector).unwrap_or_else(|error| panic!("{error}"));
-        self.tell(&format!("element/{found}/value"), json!({ "text": text }));
+        self.do_to("css selector", selector, "value", &json!({ "text": text }));
     }
 
     /// Presses a key.

@@ -37,10 +37,10 @@ fn it_retries_what_is_due_and_leaves_the_rest_alone() {
         let listed = archive.run(&["daemon", "--once", "--dry-run", "-o", "json"]);
         assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
         let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
-        let fields = ["source", "logical_date", "outcome", "attempt_count"];
+        let fields = ["unit", "outcome", "attempt_count"];
         let expected = json!([
-            ["ads", "2026-03-01", "would_be_done", 1],
-            ["nobody", "2026-03-01", "would_be_done", 1]
+            ["partition:ads/7/daily/2026-03-01", "would_be_done", 1],
+            ["partition:nobody/7/daily/2026-03-01", "would_be_done", 1]
         ]);
         let told = listed.as_array().unwrap().iter();
         assert_eq!(

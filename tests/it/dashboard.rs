@@ -3,7 +3,7 @@
 use crate::{browser::Browser, fair::Fair};
 
 /// Every kind of page, by name.
-pub(crate) const PAGES: [(&str, &str); 15] = [
+pub(crate) const PAGES: [(&str, &str); 16] = [
     ("overview", "/"),
     ("partitions", "/partitions?month=2026-11"),
     ("partition", "/partitions/ads/1234/daily/2026-11-02"),
@@ -17,6 +17,7 @@ pub(crate) const PAGES: [(&str, &str); 15] = [
     ("pipeline", "/pipelines/1"),
     ("dead-letters", "/dead-letters"),
     ("dead-letter", "/dead-letters/1"),
+    ("causes", "/causes"),
     ("journal", "/journal"),
     ("nothing", "/runs/999"),
 ];
@@ -33,6 +34,12 @@ fn a_person_sees_what_failed_retries_it_and_watches_it_become_good() {
     for words in ["failed partitions", "quota exceeded", "is torn", "this cannot be <b>read</b>"] {
         assert!(overview.contains(words), "{words}: {overview}");
     }
+    browser.follow("Causes of failures");
+    browser.wait_for("h1", "Causes");
+    browser.click("a[href^='/partitions?cause=']");
+    browser.wait_for("main", "quota exceeded");
+    browser.click("td a[href^='/causes/']");
+    browser.wait_for("h1", "Cause 75");
     browser.follow("partition ads");
     assert!(browser.place().starts_with("/partitions/ads/1234/"), "{}", browser.place());
     browser.open("/partitions/ads/1234/daily/2026-11-02");
@@ -50,6 +57,41 @@ fn a_person_sees_what_failed_retries_it_and_watches_it_become_good() {
     browser.wait_for("h1", "success");
     assert_eq!(browser.run("return window.untouched"), true, "the page was not loaded again");
     browser.picture("watched");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+// CAU-2, CAU-3, CAU-4
+#[test]
+fn a_person_finds_a_cause_marks_it_and_brings_all_its_units_back() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::at(server.address);
+    browser.look(1280, "light");
+    browser.open("/causes");
+    browser.wait_for("main", "quota exceeded for 1234");
+    browser.picture("causes");
+    browser.click("a[href^='/runs/preview?action=retry&cause=']");
+    browser.wait_for("main", "Nothing has been done yet. 2 would be done.");
+    browser.write("input[name=reason]", "the form is new");
+    browser.click("button.primary");
+    browser.wait_for("main", "2 done");
+    browser.follow("Back");
+    browser.wait_for("h1", "Cause 65");
+    browser.write("textarea[name=note]", "an old form");
+    browser.write("input[name=ticket]", "OPS-7");
+    browser.run("document.querySelector('select[name=mark]').value = 'fixed'");
+    browser.click("form[action^='/causes/'] button");
+    browser.wait_for("h1", "fixed");
+    browser.wait_for("main", "an old form");
+    browser.picture("cause");
+    let given_up = server.get("/v1/runs?state=given_up")["items"].as_array().unwrap().len();
+    assert_eq!(given_up, 1, "the run of another cause stays");
+    browser.open("/runs/1");
+    browser.write("form[action='/runs/act/note'] input[name=text]", "seen in the browser");
+    browser.click("form[action='/runs/act/note'] button");
+    browser.wait_for("main", "1 done");
+    browser.follow("Back");
+    browser.wait_for("main", "seen in the browser");
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
@@ -90,8 +132,8 @@ fn what_a_person_types_stays_on_a_page_that_changes_until_it_is_left() {
     browser.wait_for("h1", "cancelled");
     let typed = || browser.run("return document.querySelector('textarea').value");
     assert!(typed().as_str().unwrap().ends_with(" and more"), "{}", typed());
-    assert!(browser.has("form[action='/runs/retry']"), "the rest of the page is that of now");
-    assert!(!browser.has("form[action='/runs/cancel']"), "the rest of the page is that of now");
+    assert!(browser.has("form[action='/runs/act/retry']"), "the rest of the page is that of now");
+    assert!(!browser.has("form[action='/runs/act/cancel']"), "the rest of the page is that of now");
 
     // Text that is not saved stays, also without the focus.
     browser.run("document.activeElement.blur()");
@@ -107,13 +149,13 @@ fn what_a_person_types_stays_on_a_page_that_changes_until_it_is_left() {
     browser.wait_until(|| !browser.has("textarea"), "a form that was left is removed");
 
     // A field with the focus stays although nothing is typed yet.
-    browser.click("form[action='/runs/retry'] input[name=reason]");
+    browser.click("form[action='/runs/act/retry'] input[name=reason]");
     fair.told(&["runs", "retry", "2", "--yes"]);
     browser.wait_for("h1", "discovered");
     assert_eq!(browser.run("return document.activeElement.name"), "reason");
-    assert!(browser.has("form[action='/runs/retry']") && browser.has("textarea"));
+    assert!(browser.has("form[action='/runs/act/retry']") && browser.has("textarea"));
     browser.run("document.activeElement.blur()");
-    let is_gone = || !browser.has("form[action='/runs/retry']");
+    let is_gone = || !browser.has("form[action='/runs/act/retry']");
     browser.wait_until(is_gone, "a form that was left is removed");
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -142,14 +184,14 @@ fn people_sign_in_and_see_as_much_as_their_token_allows() {
     browser.wait_for("h1", "Overview");
     browser.open("/runs/2");
     browser.wait_for("h1", "given up");
-    assert!(!browser.has("form[action='/runs/retry']"), "a viewer has no buttons");
+    assert!(!browser.has("form[action='/runs/act/retry']"), "a viewer has no buttons");
     browser.wait_for("#live", "live");
     browser.click("form[action='/logout'] button");
     browser.wait_for("h1", "Sign in");
     sign_in(operator);
     browser.wait_for("h1", "Overview");
     browser.open("/runs/2");
-    browser.click("form[action='/runs/retry'] button");
+    browser.click("form[action='/runs/act/retry'] button");
     browser.wait_for("main", "1 done");
     let complaints = browser.complaints();
     assert!(complaints.iter().all(|it| it.contains("401")), "{complaints:?}");

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -29,6 +29,7 @@ const MIGRATIONS: [&str; 12] = [
     "cheaper_writes",
     "run_leases",
     "claims_and_hints",
+    "causes",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

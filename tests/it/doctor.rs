@@ -107,6 +107,35 @@ fn a_broken_invariant_is_a_finding_on_both_stores() {
     }
 }
 
+// OPS-4, CAU-5
+#[test]
+fn a_count_of_a_cause_that_is_not_in_the_ledger_is_a_finding_on_both_stores() {
+    let folder = Folder::new();
+    let [sqlite, postgres] = one_of_each(&folder);
+    for store in [&sqlite, &postgres] {
+        folder.run(&["db", "migrate", "--store", store]).ok();
+    }
+    let columns = "(hour, fingerprint, kind, place, attempts, last_at, unit_id)";
+    let insert = |table: &str, epoch: &str| {
+        format!(
+            "INSERT INTO {table} {columns} VALUES ({epoch}, '68af3934cc71cda7', 'run', 'q', 2, {epoch}, 1)"
+        )
+    };
+    let connection = Connection::open(folder.path().join("store.db")).unwrap();
+    connection.execute(&insert("cause_hours", "0"), []).unwrap();
+    execute(&postgres, &insert("redrive.cause_hours", "'epoch'"));
+    for store in [&sqlite, &postgres] {
+        let ended = doctor(&folder, store);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        let [(check, detail)] = &findings(&ended)[..] else { panic!("{}", ended.stdout) };
+        assert_eq!(check, "invariants");
+        let wrong = "cause:68af3934cc71cda7: 2 failed run attempts are counted in the hour from \
+                     1970-01-01T00:00:00Z, but the ledger has 0";
+        assert!(detail.starts_with(wrong), "{detail}");
+        assert!(detail.contains("find out who changed the tables"), "{detail}");
+    }
+}
+
 // OPS-4
 #[test]
 fn everything_is_looked_at_also_after_the_first_trouble() {

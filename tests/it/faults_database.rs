@@ -2,12 +2,16 @@
 
 use std::{thread, time::Duration};
 
+use serde_json::json;
+
 use crate::{
     faults::{all_passed, no_attempt_was_executed_twice, submit_many},
     folder::Folder,
     own_postgres::OwnPostgres,
     proxy::{Proxy, Way},
+    serve,
     shop::{Shop, Worker},
+    web::ask,
 };
 
 const CONFIG: &str = r#"
@@ -143,6 +147,8 @@ policy = { max-attempts = 1 }
     };
     let shop = Shop::selling(Folder::new(), &server.url(), CONFIG, HANDLER);
     submit_many(&shop, RUNS);
+    let (mut api, address) = serve::start(&shop.folder, &server.url());
+    let address = address.parse().unwrap();
     let mut workers = [shop.start_worker(&["--drain"]), shop.start_worker(&["--drain"])];
     workers.iter_mut().for_each(|worker| drop(worker.wait_for("attempt")));
     server.set_read_only(true);
@@ -150,6 +156,11 @@ policy = { max-attempts = 1 }
     let refused = shop.run(&["runs", "submit", "--queue", "work"]);
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("the database is read-only"), "{}", refused.stderr);
+    let run = json!({ "queue": "work" });
+    for (method, path, body) in [("POST", "/v1/runs", Some(&run)), ("GET", "/readyz", None)] {
+        let (status, answer) = ask(address, method, path, body);
+        assert_eq!(status, 503, "{path}: {answer}");
+    }
     server.set_read_only(false);
     for worker in workers {
         let (code, log) = worker.end();
@@ -158,4 +169,7 @@ policy = { max-attempts = 1 }
     }
     let attempts = all_passed(&shop, RUNS);
     assert!(attempts.values().all(|attempts| *attempts == 1), "{attempts:?}");
+    assert_eq!(ask(address, "GET", "/readyz", None).0, 200);
+    api.kill().unwrap();
+    api.wait().unwrap();
 }

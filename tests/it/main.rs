@@ -10,6 +10,7 @@
 
 mod archive;
 mod browser;
+mod causes;
 #[cfg(feature = "otel")]
 mod collector;
 mod databases;
@@ -73,6 +74,8 @@ mod uploads;
 mod uploads_api;
 mod uploads_content;
 mod uploads_example;
+mod uploads_repaired;
+mod uploads_stopped;
 mod why;
 mod worker;
 mod worker_stream;

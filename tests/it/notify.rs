@@ -157,6 +157,27 @@ fn a_unit_that_is_given_up_is_told_as_a_cloud_event() {
     }
 }
 
+// CAU-4
+#[test]
+fn a_cause_that_comes_back_is_told_once() {
+    for (shop, server) in shops(&[]) {
+        shop.drained(&["bad"]);
+        let cause = shop.run(&["causes", "-o", "json"]).json()[0]["fingerprint"].take();
+        let cause = cause.as_str().unwrap();
+        shop.run(&["causes", "mark", cause, "fixed"]).ok();
+        for _ in 0..2 {
+            shop.drained(&["bad"]);
+        }
+        shop.drain();
+        let mut events = server.received();
+        events.retain(|(_, event)| event["type"] == "redrive.cause.return");
+        let [(_, event)] = &events[..] else { panic!("it is told once: {events:?}") };
+        assert_eq!(event["subject"], format!("cause:{cause}"), "{event}");
+        assert_eq!(event["data"]["kind"], "run", "{event}");
+        assert!(event["data"]["message"].is_string(), "{event}");
+    }
+}
+
 // OPS-3, DMN-3
 #[test]
 fn a_partition_that_nothing_retries_is_told() {
@@ -334,7 +355,7 @@ fn mistakes_in_a_notifier_are_pointed_at() {
     let checked = Folder::with_config(good).run(&["check", "-o", "json"]).json();
     let notifier = &checked["notifiers"][0];
     assert_eq!(notifier["queue"], "redrive.notify.a");
-    assert_eq!(notifier["events"], json!(["giveup", "abort", "dead-letters"]));
+    assert_eq!(notifier["events"], json!(["giveup", "abort", "dead-letters", "cause-return"]));
     assert_eq!(
         (&notifier["dead_letters_every"], &notifier["source"]),
         (&100.into(), &"/redrive".into())

@@ -32,7 +32,7 @@ fn runs_are_listed_by_id_and_by_exact_filters() {
         assert_eq!(listed(&shop, &["--after", &i64::MAX.to_string()]), Vec::<i64>::new());
 
         let table = shop.run(&["runs", "list", "--limit", "2"]).ok();
-        assert!(table.contains("ID  QUEUE  CATEGORY  STATUS  ATTEMPTS"), "{table}");
+        assert!(table.contains("ID  QUEUE  CATEGORY  STATE     ATTEMPTS"), "{table}");
         assert!(
             table.ends_with(&format!("there may be more; continue with --after {bad}\n")),
             "{table}"
@@ -98,7 +98,7 @@ fn runs_are_shown_in_the_order_they_were_asked_for() {
         let alone = shop.run(&["runs", "show", &one, "-o", "json"]).json();
         assert_eq!(alone.as_array().unwrap().len(), 1, "a list, also of one");
         let table = shop.run(&["runs", "show", &one, &two]).ok();
-        assert!(table.contains("category         fine\n"), "{table}");
+        assert!(table.contains("category           fine\n"), "{table}");
 
         let some = shop.run(&["runs", "show", "77", &one, "78", "-o", "json"]);
         assert_eq!(some.code, Some(3));

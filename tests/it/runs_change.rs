@@ -14,8 +14,8 @@ use crate::{folder::Ended, shop::Shop};
 fn outcomes(ended: &Ended) -> Vec<(i64, String)> {
     let rows: Value = serde_json::from_str(&ended.stdout).expect(&ended.stderr);
     let rows = rows.as_array().unwrap().iter();
-    rows.map(|row| (row["id"].as_i64().unwrap(), row["outcome"].as_str().unwrap().to_owned()))
-        .collect()
+    let id = |row: &Value| row["unit"].as_str()?.strip_prefix("run:")?.parse().ok();
+    rows.map(|row| (id(row).unwrap(), row["outcome"].as_str().unwrap().to_owned())).collect()
 }
 
 fn pairs(expected: &[(i64, &str)]) -> Vec<(i64, String)> {
@@ -30,7 +30,8 @@ fn a_retry_starts_a_new_count_and_the_ledger_goes_on() {
         let retry = ["runs", "retry", &id.to_string(), "--reason", "it is up again", "-o", "json"];
         let mut command = shop.command(&retry);
         let ended = shop.folder.ended(command.env("USER", "ada").output().unwrap());
-        assert_eq!(ended.json(), json!([{ "id": id, "outcome": "done", "before": "given_up" }]));
+        let done = json!([{ "unit": format!("run:{id}"), "outcome": "done", "before": "given_up", "why": null }]);
+        assert_eq!(ended.json(), done);
         let run = shop.show(id);
         assert_eq!(
             json!([run["status"], run["retry_count"], run["attempts"], run["error_class"]]),
@@ -61,6 +62,9 @@ fn a_payload_that_was_wrong_is_edited_and_the_run_tried_again() {
             shop.run(&["runs", "edit", &id.to_string(), "--payload", payload, "-o", "json"])
         };
         let before = shop.show(bad)["payload"].clone();
+        let dry = ["runs", "edit", &bad.to_string(), "--payload", "7", "--dry-run", "-o", "json"];
+        assert_eq!(shop.run(&dry).json()[0]["payload"], 7);
+        assert_eq!(shop.show(bad)["payload"], before, "a dry run changes nothing");
         let edited = edit(bad, r#"{"day": "2026-01-31"}"#).json();
         assert_eq!(edited[0]["payload"], json!({ "day": "2026-01-31" }));
         assert_eq!(edited[0]["status"], "error", "an edit retries nothing");
@@ -99,8 +103,12 @@ fn each_run_is_done_refused_or_unknown() {
 
         let table = shop.run(&["runs", "cancel", fine_id, bad_id]);
         assert_eq!(table.code, Some(3));
-        assert!(table.stdout.contains("refused  the run is passed"), "{}", table.stdout);
-        assert!(table.stdout.ends_with("1 done, 1 refused, 0 unknown\n"), "{}", table.stdout);
+        assert!(
+            table.stdout.contains("refused  passed      the run is passed"),
+            "{}",
+            table.stdout
+        );
+        assert!(table.stdout.ends_with("1 done, 1 refused\n"), "{}", table.stdout);
         assert_eq!(shop.status(bad), "cancelled");
         let again = shop.run(&["runs", "retry", bad_id, "-o", "json"]);
         assert_eq!(again.code, Some(0), "a cancelled run can be sent back");
@@ -139,7 +147,11 @@ fn runs_of_a_queue_are_selected_by_status_and_category() {
             )
         };
         assert_eq!(retry(&["--status", "needs_review"]), pairs(&[(review, "done")]));
-        assert_eq!(retry(&[]), pairs(&[(bad, "done")]), "errors, unless told otherwise");
+        assert_eq!(
+            retry(&[]),
+            pairs(&[(bad, "done")]),
+            "those that were given up, unless told otherwise"
+        );
         assert_eq!(shop.status(wrong), "failed");
         let cancel = ["runs", "cancel", "--queue", "work", "--category", "bad", "-o", "json"];
         assert_eq!(outcomes(&shop.run(&cancel)), pairs(&[(bad, "done")]));
@@ -157,14 +169,14 @@ fn a_selection_of_nothing_is_refused() {
             let complaint = shop.run(&["runs", command, "--queue", "wrok"]).failed(4);
             assert!(complaint.contains("nothing was changed"), "{complaint}");
             let complaint = shop.run(&["runs", command, "1", "--queue", "work"]).failed(2);
-            assert!(complaint.contains("cannot be used with"), "{complaint}");
+            assert!(complaint.contains("cannot be combined"), "{complaint}");
             let complaint = shop.run(&["runs", command, "1", "--status", "error"]).failed(2);
-            assert!(complaint.contains("cannot be used with"), "{complaint}");
-            let complaint = shop.run(&["runs", command, "--status", "error"]).failed(2);
-            assert!(complaint.contains("--queue <NAME>"), "{complaint}");
+            assert!(complaint.contains("cannot be combined"), "{complaint}");
+            let complaint = shop.run(&["runs", command, "--status", "error"]).failed(4);
+            assert!(complaint.contains("--queue"), "{complaint}");
         }
         let complaint = shop.run(&["runs", "retry", "--queue", "work"]).failed(4);
-        assert!(complaint.contains("status error"), "{complaint}");
+        assert!(complaint.contains("no run matches"), "{complaint}");
     }
 }
 
@@ -205,7 +217,7 @@ fn on_a_terminal_the_answer_decides() {
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         let shown = String::from_utf8_lossy(&output.stdout);
-        assert!(shown.contains("Cancel 21 runs in sqlite:"), "{shown}");
+        assert!(shown.contains("runs cancel: change 21 runs in sqlite:"), "{shown}");
         assert_eq!((output.status.code(), shop.status(21).as_str()), (Some(code), status));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A server that listens, and where.
-fn start(folder: &Folder, store: &str) -> (Child, String) {
+pub(crate) fn start(folder: &Folder, store: &str) -> (Child, String) {
     let mut command = folder.command(&["serve", "--store", store, "--listen", "127.0.0.1:0"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -111,8 +111,9 @@ fn four_lists_of_large_payloads_at_once_need_little_memory() {
     }
 }
 
+// RUN-7
 #[test]
-fn a_store_that_takes_no_writes_is_not_ready() {
+fn a_store_that_takes_no_writes_is_not_ready_and_submits_are_answered_with_503() {
     let folder = Folder::new();
     let store = fresh_postgres();
     folder.run(&["db", "migrate", "--store", &store]).ok();
@@ -128,13 +129,25 @@ fn a_store_that_takes_no_writes_is_not_ready() {
         );
         execute(&crate::databases::server(), &sql);
     };
+    let run = r#"{"queue": "q"}"#;
     switch("on");
-    let (status, body) = server.get("/readyz");
-    assert_eq!(status, 503, "{body}");
-    assert_eq!(server.get("/healthz").0, 200);
-    switch("off");
     // A connection whose end the pool has not noticed may be met first.
+    let (status, body) = loop {
+        let (status, body) = server.get("/readyz");
+        assert_eq!(status, 503, "{body}");
+        if body.contains("read-only") {
+            break server.post("/v1/runs", run);
+        }
+    };
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("urn:redrive:problem:store-unavailable"), "{body}");
+    assert_eq!(server.get("/healthz").0, 200);
+    assert_eq!(server.get("/v1/runs").0, 200, "reads go on");
+    switch("off");
     while server.get("/readyz").0 != 200 {}
+    assert_eq!(server.post("/v1/runs", run).0, 201);
+    let runs: serde_json::Value = serde_json::from_str(&server.get("/v1/runs").1).unwrap();
+    assert_eq!(runs["items"].as_array().unwrap().len(), 1, "what was refused is not there");
 }
 
 #[test]

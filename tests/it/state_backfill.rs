@@ -143,6 +143,6 @@ fn a_dry_run_creates_no_database_and_a_long_run_says_how_far_it_is() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let lines = ended.stdout.lines().filter(|line| line.contains("would_be_done"));
     assert_eq!(lines.count(), 10_959);
-    assert_eq!(ended.stderr, "state backfill: 10000 partitions so far\n");
+    assert_eq!(ended.stderr, "10000 units so far\n");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -2,8 +2,8 @@
 
 use redrive::{
     ChangeOutcome, ChangeRefusal, Clock, Control, DateRange, KeyGrid, Lane, PartitionAction,
-    PartitionCommand, PartitionFilter, PartitionKey, PartitionOutcome, PartitionRecord,
-    PartitionSelection, PartitionState, PartitionStatus, RunMode, SystemClock,
+    PartitionCommand, PartitionKey, PartitionOutcome, PartitionRecord, PartitionSelection,
+    PartitionState, PartitionStatus, RunMode, Selection, SystemClock,
 };
 
 use crate::archive::{Archive, order};
@@ -52,14 +52,14 @@ impl Dice {
             return PartitionSelection::Grid(grid.unwrap());
         }
         let some = |dice: &mut Self, text: &str| dice.heads().then(|| text.to_owned());
-        PartitionSelection::Filter(PartitionFilter {
+        PartitionSelection::Filter(Box::new(Selection {
             source: some(self, source),
             customer_id: some(self, "7"),
             query_name: some(self, "daily"),
             since: self.heads().then_some(since),
             until: self.heads().then_some(if self.heads() { until } else { since }),
-            status: None,
-        })
+            ..Selection::default()
+        }))
     }
 }
 
@@ -99,7 +99,7 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
             let (dry, untouched, real, after, counted) = archive.runtime.block_on(async {
                 let counted = control.count(&command, &selection).await.unwrap();
                 let dry = swept(&control, &command, &selection, RunMode::DryRun).await;
-                let all = PartitionFilter::default();
+                let all = Selection::default();
                 let untouched = archive.store.partitions_page(&all, None, 1_000).await.unwrap();
                 let real = swept(&control, &command, &selection, RunMode::Real).await;
                 let after = archive.store.partitions_page(&all, None, 1_000).await.unwrap();

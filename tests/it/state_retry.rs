@@ -23,8 +23,8 @@ fn a_failed_partition_goes_back_and_nothing_else_of_it_changes() {
         assert_eq!(
             ended.json(),
             json!([{
-                "source": "ads", "customer_id": "7", "query_name": "daily",
-                "logical_date": "2026-03-01", "outcome": "done", "before": "failed", "why": null
+                "unit": "partition:ads/7/daily/2026-03-01", "outcome": "done", "before": "failed",
+                "why": null
             }])
         );
         let after = archive.inspect(&key);
@@ -69,7 +69,7 @@ fn only_failed_partitions_are_retried_and_pending_ones_say_so() {
         archive.pending(&day(3));
         let retry = ["state", "retry", "--source", "ads", "-o", "json"];
         let first = archive.run(&retry);
-        let expected = [("ads/7/2026-03-03", "already"), ("ads/7/2026-03-02", "done")];
+        let expected = [("ads/7/2026-03-02", "done"), ("ads/7/2026-03-03", "already")];
         assert_eq!((outcomes(&first), first.code), (pairs(&expected), Some(0)));
         let again = archive.run(&retry);
         let expected = [("ads/7/2026-03-02", "already"), ("ads/7/2026-03-03", "already")];
@@ -165,7 +165,7 @@ fn terminal_partitions_are_left_alone_until_cleared() {
         let none = archive.run(&["state", "retry", &format!("partition:{spent}"), "-o", "json"]);
         assert_eq!(none.code, Some(4), "nothing done because a rail refused");
         assert!(
-            none.stdout.contains("the partition is terminal (attempts_exhausted)"),
+            none.stdout.contains("terminal (attempts_exhausted); `state retry --clear-terminal`"),
             "{}",
             none.stdout
         );
@@ -186,6 +186,36 @@ fn terminal_partitions_are_left_alone_until_cleared() {
             assert_eq!(archive.status(key), PartitionStatus::Pending);
         }
         assert_eq!(archive.inspect(&marked)["error_message"], "no rows", "the mark is gone");
+    }
+}
+
+// PAR-7, DMN-1
+#[test]
+fn a_partition_whose_day_is_older_than_the_limit_is_terminal() {
+    for archive in Archive::both() {
+        let config = archive.folder.read("redrive.toml");
+        let limit = config.replace("max-age = \"1h\"", "max-logical-age = \"30d\"");
+        archive.folder.write("redrive.toml", limit);
+        let hour_ago = SystemClock.now().checked_sub(1.hour()).unwrap();
+        let today = hour_ago.strftime("%F");
+        let old = archive.failed_at("young/7/daily/2026-01-01", 1, hour_ago, true);
+        let fresh = archive.failed_at(&format!("young/7/daily/{today}"), 1, hour_ago, true);
+        let row = archive.inspect(&old);
+        assert_eq!(
+            json!([row["status"], row["terminal_reason"], row["next_retry_at"]]),
+            json!(["failed", "too_old", Value::Null])
+        );
+        assert_eq!(archive.inspect(&fresh)["terminal"], false);
+        let why = archive.run(&["why", &format!("partition:{old}")]).ok();
+        assert!(why.contains("its day is 30d old or more"), "{why}");
+        let daemon = archive.run(&["daemon", "--once"]);
+        assert!(daemon.code == Some(0) && daemon.stderr.contains("too_old"), "{daemon:#?}");
+        assert_eq!(archive.status(&old), PartitionStatus::Failed, "nothing retries it");
+        assert_eq!(archive.status(&fresh), PartitionStatus::Pending);
+        let refused = archive.run(&["state", "retry", &format!("partition:{old}")]);
+        assert!(refused.code == Some(4) && refused.stdout.contains("(too_old)"), "{refused:#?}");
+        archive.run(&["state", "retry", "--all", "--clear-terminal"]).ok();
+        assert_eq!(archive.status(&old), PartitionStatus::Pending);
     }
 }
 
@@ -370,7 +400,7 @@ fn filters_match_exactly() {
             let dry = archive.run(&arguments).json();
             let rows = dry.as_array().unwrap();
             assert_eq!(rows.len(), 1, "{customer:?}: {dry}");
-            assert_eq!(rows[0]["customer_id"], *customer);
+            assert_eq!(rows[0]["unit"], format!("partition:{}", key(customer)));
             archive.run(&["state", "retry", "--customer-id", customer]).ok();
             let left = archive.everything().iter().filter(|it| record_is_failed(it)).count();
             assert_eq!(left, customers.len() - index - 1, "{customer:?}");
@@ -395,7 +425,10 @@ fn filters_by_day_include_both_ends() {
     assert_eq!(days, ["ads/7/2026-03-02", "ads/7/2026-03-03", "ads/7/2026-03-04"]);
     let backwards = ["--since", "2026-03-04", "--until", "2026-03-02"];
     let complaint = archive.run(&[&["state", "retry"], &backwards[..]].concat()).failed(2);
-    assert!(complaint.contains("--since 2026-03-04 is after --until 2026-03-02"), "{complaint}");
+    assert!(
+        complaint.contains("the first day 2026-03-04 is after the last day 2026-03-02"),
+        "{complaint}"
+    );
     for wrong in ["2026-02-29", "10000-01-01", "yesterday", "2026-3-1"] {
         let complaint = archive.run(&["state", "retry", "--logical-date", wrong]).failed(2);
         assert!(complaint.contains("YYYY-MM-DD"), "{complaint}");

@@ -132,7 +132,7 @@ fn lists_come_in_pages_by_key() {
         assert!(table.contains("--after ads/7/daily/2026-03-02"), "{table}");
         archive.run(&["state", "inspect", "--limit", "0"]).failed(2);
         archive.run(&["state", "inspect", "--limit", "10001"]).failed(2);
-        archive.run(&["state", "inspect", "--status", "terminal"]).failed(2);
+        archive.run(&["state", "inspect", "--status", "broken"]).failed(2);
     }
 }
 
@@ -274,10 +274,12 @@ fn a_partition_is_one_line_of_a_list_whatever_is_in_its_key() {
         let customer = "two\nlines\tand \u{1b}[31mred";
         let backfill = ["state", "backfill", "--source", "ads", "--customer-id", customer];
         let day = ["--since", "2026-03-01", "--until", "2026-03-01", "--allow-unknown"];
-        for list in [&[&backfill[..], &day].concat()[..], &["state", "inspect"]] {
+        let unit = "partition:ads/two%0Alines%09and%20%1B%5B31mred/daily/2026-03-01";
+        let escaped = r"two\nlines\tand \u{1b}[31mred  daily";
+        let backfill = [&backfill[..], &day].concat();
+        for (list, escaped) in [(&backfill[..], unit), (&["state", "inspect"], escaped)] {
             let shown = archive.run(list).ok();
             let of_it: Vec<&str> = shown.lines().filter(|line| line.contains("two")).collect();
-            let escaped = r"two\nlines\tand \u{1b}[31mred  daily";
             assert!(matches!(of_it[..], [line] if line.contains(escaped)), "{shown}");
         }
         let listed = archive.run(&["state", "inspect", "-o", "json"]).json();

@@ -89,7 +89,7 @@ impl SqliteMarker {
                 for ItemId(id) in batch.drain(..) {
                     let item = params![
                         id, "pending", "uploaded", ended, null, false, true, null, null, null,
-                        null, null
+                        null, null, null, null, null, null
                     ];
                     moving.execute(item).map_err(failed)?;
                     let attempt = params![

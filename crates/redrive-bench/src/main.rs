@@ -6,6 +6,7 @@
 //! No subscriber for `tracing` is installed: logging retries would slow down what is measured.
 
 mod bench_store;
+mod causes;
 mod decide;
 mod error;
 mod http_runs;
@@ -137,6 +138,13 @@ Examples:
   redrive-bench server --pages 300 --seconds 60
   redrive-bench server --store postgres://redrive@localhost/bench")]
     Server(server::ServerBenchArgs),
+    /// Causes of failures, and lists of runs with each filter, over a large store
+    #[command(after_help = "\
+Examples:
+  redrive-bench causes
+  redrive-bench causes --scale 0.1              100 000 runs
+  redrive-bench causes --store postgres://redrive@localhost/bench")]
+    Causes(causes::CausesBenchArgs),
     /// One workload of Redrive alone in a new store, for comparison with other systems
     #[command(after_help = "\
 scripts/peers runs this workload and the same one of other systems in turn; docs/benchmarks.md has the results.
@@ -179,6 +187,7 @@ async fn run(cli: BenchCli) -> Result<(), BenchError> {
         BenchCommand::Pipeline(args) => print_rows(&pipeline::run(&args, store_url).await?, format),
         BenchCommand::Uploads(args) => print_rows(&uploads::run(&args, store_url).await?, format),
         BenchCommand::Server(args) => print_rows(&server::run(&args, store_url).await?, format),
+        BenchCommand::Causes(args) => print_rows(&causes::run(&args, store_url).await?, format),
         BenchCommand::Workload(args) => print_rows(&workload::run(&args, store_url).await?, format),
         BenchCommand::Echo => stream_runs::answer_calls(),
     }

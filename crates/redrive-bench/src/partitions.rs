@@ -17,10 +17,10 @@ use redrive::{
 };
 use redrive_core::DateRange;
 use redrive_engine::{Engine, Outcome};
-use redrive_ops::{Ops, PartitionQuery};
+use redrive_ops::{Ops, Resource, views::PartitionView};
 use redrive_store::{
-    AuditContext, Lane, PartitionAction, PartitionClaim, PartitionFinish, PartitionVerdict, Store,
-    WorkerId,
+    AuditContext, Lane, PageLimit, PartitionAction, PartitionClaim, PartitionFinish,
+    PartitionVerdict, Selection, Store, WorkerId,
 };
 
 use crate::{
@@ -212,13 +212,11 @@ pub(crate) async fn finish_all(
 async fn first_page_time(control: &Control) -> Result<f64, BenchError> {
     let (store, raw) = (control.store().clone(), control.raw().clone());
     let ops = Ops::new(store, None, PartitionRules::default(), raw);
-    let query = PartitionQuery { limit: PAGE, ..PartitionQuery::default() };
+    let (all, limit) = (Selection::default(), PageLimit::without_data(PAGE));
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        let page = ops.partitions_page(&query).await.map_err(failed)?;
-        let views: Vec<_> = page.into_iter().map(|found| ops.show_partition(found)).collect();
-        black_box(views);
+        black_box(PartitionView::page(&ops, &all, None, limit).await.map_err(failed)?);
         best = best.min(start.elapsed().as_secs_f64() * 1_000.0);
     }
     Ok(best)

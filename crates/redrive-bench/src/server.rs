@@ -31,7 +31,7 @@ use crate::{
     measurement::Measurement,
     redrive_store::RedriveStore,
     run_backend::{PAYLOAD, RunBackend},
-    server_data::{fill_partitions, fill_runs},
+    server_data::{fill_partitions, fill_runs, finish},
     sizes::{scale, seconds},
     usage::{cpu_time, median, peak_memory},
 };
@@ -94,7 +94,7 @@ async fn measure(
     let store = bench_store.open().await?;
     let control = Control::new(store.clone(), PartitionRules::default(), raw.clone());
     let many = |at_one: f64| (at_one * args.scale).ceil() as usize;
-    fill_runs(&store, many(1_000_000.0)).await?;
+    fill_runs(&store, many(1_000_000.0), finish).await?;
     fill_partitions(&control, many(100_000.0).max(20)).await?;
 
     let ops = Ops::new(store.clone(), None, PartitionRules::default(), raw);

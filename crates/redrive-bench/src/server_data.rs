@@ -25,7 +25,11 @@ const FINISHED: u32 = 900;
 const HELD: u32 = 50;
 
 /// Submits runs and finishes most of them, with all kinds of completions.
-pub(crate) async fn fill_runs(store: &Arc<dyn Store>, count: usize) -> Result<(), BenchError> {
+pub(crate) async fn fill_runs(
+    store: &Arc<dyn Store>,
+    count: usize,
+    finish: impl Fn(ClaimedRun, &WorkerId) -> RunFinish,
+) -> Result<(), BenchError> {
     let worker = WorkerId("bench".to_owned());
     let payload = serde_json::from_str(PAYLOAD).map_err(failed)?;
     for (batch, queue) in (0..count.div_ceil(BATCH)).zip(QUEUES.into_iter().cycle()) {
@@ -64,7 +68,7 @@ async fn claim(
 }
 
 /// Of twenty runs, 15 pass, one needs review, one fails, two are retried and one is given up.
-fn finish(run: ClaimedRun, worker: &WorkerId) -> RunFinish {
+pub(crate) fn finish(run: ClaimedRun, worker: &WorkerId) -> RunFinish {
     let now = SystemClock.now();
     let judged = |verdict| RunCompletion::Judged { verdict, result: None };
     let completion = match run.id.0.rem_euclid(20) {

@@ -97,8 +97,10 @@ impl RunBackend for SqliteLoop {
             let (started, ended) = (at(1).as_microsecond(), at(2).as_microsecond());
             let null: Option<i64> = None;
             for (id, epoch) in &runs {
-                let run =
-                    params![id, epoch, "passed", 1, 0, 0, null, started, null, null, null, 0, null];
+                let run = params![
+                    id, epoch, "passed", 1, 0, 0, null, started, null, null, null, 0, null, null,
+                    null, null
+                ];
                 finish.execute(run).map_err(failed)?;
                 let attempt = params![
                     "run", id, "", null, 1, 1, null, started, ended, "success", null, null, null,

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{
-    Message,
+    Fingerprint, Message,
     classify::{class_of_exit, class_of_http, class_of_name, named},
 };
 
@@ -235,6 +235,11 @@ impl Failure {
 
     pub fn code(&self) -> &Code {
         &self.code
+    }
+
+    /// Groups this failure with similar ones.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self.class, &self.code.to_string(), self.message.as_str())
     }
 
     pub fn message(&self) -> &Message {

@@ -4,28 +4,31 @@ use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::message::STDERR_MARK;
+use crate::{Class, headline, message::without_stderr};
 
-/// Groups failures that differ only in numbers, ids, quotations, paths and hexadecimal digits, or in
-/// the stderr after the message.
+/// Groups failures of one class and code whose messages differ only in numbers, ids, quotations, paths and hexadecimal
+/// digits, or in the stderr after the message. Of a crash report, the error and its place count. Fingerprints are stored:
+/// they are the same on every host and in every version.
 ///
 /// ```
-/// use redrive_core::Fingerprint;
+/// use redrive_core::{Class, Fingerprint};
 ///
-/// let a = Fingerprint::of("503", "host 10.0.0.7 timed out after 31 s");
-/// assert_eq!(a, Fingerprint::of("503", "host 10.0.0.118 timed out after 7.5 s"));
-/// assert_ne!(a, Fingerprint::of("504", "host 10.0.0.7 timed out after 31 s"));
+/// let of = |code, message| Fingerprint::of(Class::Retryable, code, message);
+/// let a = of("503", "host 10.0.0.7 timed out after 31 s");
+/// assert_eq!(a, of("503", "host 10.0.0.118 timed out after 7.5 s"));
+/// assert_ne!(a, of("504", "host 10.0.0.7 timed out after 31 s"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    pub fn of(code: &str, message: &str) -> Self {
-        let message = message.split_once(STDERR_MARK).map_or(message, |(says, _)| says);
-        let mut shape = String::with_capacity(code.len() + message.len() + 1);
-        shape.push_str(code);
-        shape.push('\n');
-        push_shape(&mut shape, message);
+    pub fn of(class: Class, code: &str, message: &str) -> Self {
+        let message = without_stderr(message).trim();
+        let extraction = message.strip_prefix(NO_RAW_PARTITION);
+        let message = extraction.and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message);
+        let error = headline(message);
+        let mut shape = format!("{}\n{code}\n", class.name());
+        push_shape(&mut shape, error.as_deref().unwrap_or(message));
         Self(xxh3_64(shape.as_bytes()))
     }
 }
@@ -35,6 +38,10 @@ impl fmt::Display for Fingerprint {
         write!(f, "{:016x}", self.0)
     }
 }
+
+/// How the message of a rejected partition begins if its extraction left nothing behind. The same failure of a run and of
+/// a partition has one cause, so fingerprints leave it out.
+pub const NO_RAW_PARTITION: &str = "no raw partition";
 
 /// Replaces every part of a message that may differ.
 const ANY: char = '#';

@@ -13,6 +13,7 @@ mod number;
 mod partition_run_id;
 mod unit;
 
+mod crash_report;
 mod fingerprint;
 mod message;
 
@@ -45,17 +46,21 @@ mod pipeline_rules;
 mod retry_forecast;
 mod terminal_mark;
 
+#[cfg(feature = "serde")]
+mod serialize;
+
 pub use as_failure::AsFailure;
 pub use classify::{class_of_exit, class_of_http, class_of_name, named};
+pub use crash_report::headline;
 pub use decide::{Decision, GiveUpReason, History, decide};
 pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};
 pub use failure::{Cause, Class, Code, Failure, InvalidCode};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, NO_RAW_PARTITION};
 pub use item_state::{ItemEvent, ItemStatus};
 pub use jitter::{Jitter, JitterKey, JitterSeed};
 pub use jitter_text::InvalidJitter;
 pub use logical_date::{DateRange, LogicalDate};
-pub use message::{MAX_MESSAGE_BYTES, Message, STDERR_MARK};
+pub use message::{MAX_MESSAGE_BYTES, Message, STDERR_MARK, summary};
 pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};
 pub use partition_run_id::PartitionRunId;
 pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};

@@ -5,7 +5,9 @@
 //! attempt neither retried nor dead. So every message is cleaned and bounded once, here, before it
 //! is stored or shown.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
+
+use crate::headline;
 
 /// The longest stored message, in bytes. A longer message keeps its head and its tail.
 pub const MAX_MESSAGE_BYTES: usize = 8 * 1024;
@@ -70,6 +72,23 @@ impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// What a message says in one line: the error of a crash report, or else its lines.
+pub fn summary(message: &str) -> Cow<'_, str> {
+    let message = without_stderr(message).trim();
+    match headline(message) {
+        Some(error) => error.into(),
+        None if !message.contains('\n') => message.into(),
+        None => {
+            let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+            lines.collect::<Vec<_>>().join(" ").into()
+        }
+    }
+}
+
+pub(crate) fn without_stderr(message: &str) -> &str {
+    message.split_once(STDERR_MARK).map_or(message, |(says, _)| says)
 }
 
 /// Escapes characters until `budget` bytes are filled. Returns the pieces in input order, and the

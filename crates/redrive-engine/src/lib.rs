@@ -77,10 +77,10 @@ pub use redrive_retry::{
 };
 pub use runs::queue::Queue;
 pub use uploads::{
-    Chunks, Content, ContentError, DEFAULT_IN_CALL_RETRIES, FolderContent, GiveupFile,
+    Chunks, Content, ContentError, DEFAULT_IN_CALL_RETRIES, EarlyItems, FolderContent, GiveupFile,
     GiveupFileError, GroupBusy, GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload,
-    ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, UploadError,
-    UploadEvent, UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader,
+    ItemOutcome, ItemReport, KeptContent, NewContent, RetrySettings, RetryingUploader, SendRefusal,
+    UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader,
     is_content_at_fault, reference_content, sha256_of,
 };
 #[cfg(feature = "http")]

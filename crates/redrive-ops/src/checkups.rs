@@ -6,7 +6,7 @@ use std::{error::Error, fmt, sync::Arc};
 
 use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RunState};
 use redrive_engine::{Clock, RawSink, SystemClock, checker, verify_sample};
-use redrive_store::{MAX_PAGE, PartitionCount, PipelineRunFilter, Result, SchemaStatus, Store};
+use redrive_store::{MAX_PAGE, PartitionCount, Result, SchemaStatus, Selection, Store};
 
 use crate::{Declarations, Ops, views::CheckupView};
 
@@ -238,7 +238,7 @@ async fn unserved(store: &dyn Store, declared: &Declarations) -> Result<Vec<Stri
             places.push(format!("{partitions} pending partitions of source {source:?}"));
         }
     }
-    let filter = PipelineRunFilter { pipeline: None, status: Some(PipelineStatus::Running) };
+    let filter = Selection { state: Some(PipelineStatus::Running.into()), ..Selection::default() };
     let mut before = PipelineRunId(i64::MAX);
     loop {
         let page = store.pipeline_runs_page(&filter, before, MAX_PAGE).await?;

@@ -1,6 +1,10 @@
 //! Parses RFC 3339 instants.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::HumanDuration;
+use redrive_engine::{Clock, SystemClock};
 
 /// Longer text is not an instant.
 const MAX_BYTES: usize = 40;
@@ -18,4 +22,15 @@ pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
     parsed
         .and_then(|instant| Timestamp::from_microsecond(instant.as_microsecond()).ok())
         .ok_or_else(|| ALLOWED.to_owned())
+}
+
+/// Parses an instant, or a duration before now such as `2h`.
+pub fn parse_past(text: &str) -> Result<Timestamp, String> {
+    let ago = text.parse::<HumanDuration>().ok();
+    let ago = ago.and_then(|ago| SignedDuration::try_from(Duration::from(ago)).ok());
+    match ago.and_then(|ago| SystemClock.now().checked_sub(ago).ok()) {
+        Some(at) => Ok(at),
+        None => parse_instant(text)
+            .map_err(|allowed| format!("{allowed}, or how long ago, such as 2h or 30d")),
+    }
 }

@@ -1,41 +1,21 @@
 //! Items of uploads: add and replace them, reset, drop and mark them.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
-use redrive_engine::{ContentError, GroupBusy, GroupLease, KeptContent, NewContent, RunMode};
+use redrive_engine::{ContentError, GroupBusy, GroupLease, KeptContent, NewContent};
 use redrive_store::{
-    AddedItem, ItemFilter, ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, Result,
-    WorkerId, Written,
+    AddedItem, ItemGroup, ItemMove, ItemRecord, JournalEntry, JournalFilter, JournalRecord,
+    Operator, Result, Selection, Store, WorkerId, Written,
 };
 use serde_json::{Value, json};
 
-use crate::{Ops, views::ItemChangeView};
+use crate::Ops;
 
 const BATCH: u32 = 1_000;
 
 /// How long a change may hold a group.
 const OPERATOR_LEASE: Duration = Duration::from_secs(30);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ItemSelection {
-    Ids(Vec<ItemId>),
-    /// The items of a group that were given up.
-    Group(ItemGroup),
-}
-
-/// What an operator does to items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ItemAction {
-    /// Makes items pending again that were given up.
-    Reset,
-    /// Removes items that were not acknowledged from their group.
-    Drop,
-    /// Notes that the receiver vouches for an acknowledged item.
-    Trust,
-    /// Notes that the receiver refused an acknowledged item.
-    Refuse,
-}
 
 /// Why an item does not get new content.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +51,46 @@ pub enum AddItemError {
     Store(#[from] redrive_store::Error),
 }
 
+/// How many items of a group were dropped, as the journal says.
+pub async fn dropped_items(store: &dyn Store, group: &ItemGroup) -> Result<usize> {
+    let filter = JournalFilter { unit: None, action: Some("upload.drop".to_owned()) };
+    let is_of_group = |row: &JournalRecord| {
+        let details: Value = serde_json::from_str(&row.entry.details).unwrap_or_default();
+        let of = |name: &str| details.get(name).and_then(Value::as_str);
+        of("upload") == Some(group.upload.as_str()) && of("group") == Some(group.group.as_str())
+    };
+    let (mut dropped, mut after) = (0, 0);
+    loop {
+        let page = store.journal_page(&filter, after, BATCH).await?;
+        let Some(last) = page.last() else { return Ok(dropped) };
+        after = last.id;
+        dropped += page.iter().filter(|row| is_of_group(row)).count();
+    }
+}
+
 impl Ops {
+    /// Who dropped an item, and when; `None` if nobody did.
+    pub async fn drop_of(&self, id: ItemId) -> Result<Option<String>> {
+        let unit = Unit::Item(id).to_string();
+        let action = Some("upload.drop".to_owned());
+        let filter = JournalFilter { unit: Some(unit.clone()), action };
+        let found = self.store().journal_page(&filter, 0, 1).await?.pop();
+        Ok(found.map(|JournalRecord { entry, .. }| {
+            let details: Value = serde_json::from_str(&entry.details).unwrap_or_default();
+            let of = |name: &str| details.get(name).and_then(Value::as_str).unwrap_or_default();
+            let reason = of("reason");
+            let because = if reason.is_empty() { "" } else { ": " };
+            format!(
+                "{unit}, {:?} of group {:?} of upload {:?}, was dropped at {} by {}{because}{reason}",
+                of("name"),
+                of("group"),
+                of("upload"),
+                entry.at,
+                entry.actor
+            )
+        }))
+    }
+
     /// Stores the content, then adds the item: an item never lacks its content.
     pub async fn add_item(
         &self,
@@ -90,40 +109,12 @@ impl Ops {
         })
     }
 
-    /// The ids of a selection, sorted and unique, at most `max`.
-    pub async fn select_items(&self, selection: &ItemSelection, max: usize) -> Result<Vec<ItemId>> {
-        let mut ids = match selection {
-            ItemSelection::Ids(ids) => ids.clone(),
-            ItemSelection::Group(group) => self.given_up_items(group, max).await?,
-        };
-        ids.sort_unstable();
-        ids.dedup();
-        ids.truncate(max);
-        Ok(ids)
-    }
-
-    async fn given_up_items(&self, group: &ItemGroup, max: usize) -> Result<Vec<ItemId>> {
-        let filter = ItemFilter {
-            upload: Some(group.upload.clone()),
-            group: Some(group.group.clone()),
-            status: Some(ItemStatus::UploadGiveup),
-        };
-        let (mut ids, mut after) = (Vec::new(), ItemId(0));
-        while ids.len() < max {
-            let page = self.store().items_page(&filter, after, BATCH).await?;
-            let Some(last) = page.last() else { break };
-            after = last.id;
-            ids.extend(page.iter().map(|item| item.id));
-        }
-        Ok(ids)
-    }
-
     /// The item of a name in a group.
     pub async fn find_item(&self, group: &ItemGroup, name: &str) -> Result<Option<ItemRecord>> {
-        let filter = ItemFilter {
+        let filter = Selection {
             upload: Some(group.upload.clone()),
             group: Some(group.group.clone()),
-            status: None,
+            ..Selection::default()
         };
         let mut after = ItemId(0);
         loop {
@@ -144,16 +135,7 @@ impl Ops {
         content: KeptContent,
         by: &Operator,
     ) -> std::result::Result<(), ReplaceError> {
-        let same = content.sha256 == item.sha256 && content.url == item.content_url;
-        if same {
-            return Err(match item.status {
-                ItemStatus::UploadGiveup => ReplaceError::SameContentGivenUp(item.id),
-                _ => ReplaceError::SameContent,
-            });
-        }
-        if !matches!(item.status, ItemStatus::Pending | ItemStatus::UploadGiveup) {
-            return Err(ReplaceError::Acknowledged(item.status));
-        }
+        check_replacement(item, &content)?;
         let lease = self.hold_group(&item.group, by).await?.map_err(ReplaceError::Busy)?;
         let details = json!({
             "upload": item.group.upload,
@@ -190,7 +172,7 @@ impl Ops {
     }
 
     /// Holds a group, so that nobody sends its items while they are changed.
-    async fn hold_group(
+    pub(crate) async fn hold_group(
         &self,
         group: &ItemGroup,
         by: &Operator,
@@ -198,98 +180,28 @@ impl Ops {
         let owner = WorkerId(format!("operator {}", by.actor));
         GroupLease::take(self.store().clone(), group, owner, OPERATOR_LEASE).await
     }
+}
 
-    /// Changes items. Without an operator this is a dry run. The journal gets an entry for each item.
-    pub async fn change_items(
-        &self,
-        ids: &[ItemId],
-        action: ItemAction,
-        by: Option<&Operator>,
-    ) -> Result<Vec<ItemChangeView>> {
-        let mut rows = Vec::new();
-        for ids in ids.chunks(BATCH as usize) {
-            rows.extend(self.change_batch(ids, action, by).await?);
-        }
-        Ok(rows)
-    }
-
-    async fn change_batch(
-        &self,
-        ids: &[ItemId],
-        action: ItemAction,
-        by: Option<&Operator>,
-    ) -> Result<Vec<ItemChangeView>> {
-        let items = self.store().items_by_id(ids).await?;
-        let (meant, others): (Vec<&ItemRecord>, Vec<&ItemRecord>) =
-            items.iter().partition(|item| action.allows(item.status));
-        let mode = if by.is_some() { RunMode::Real } else { RunMode::DryRun };
-        let mut rows: Vec<ItemChangeView> = match (by, action) {
-            (None, _) => {
-                meant.iter().map(|item| ItemChangeView::done(item, action, mode)).collect()
-            }
-            (Some(by), ItemAction::Drop) => self.drop_items(&meant, by).await?,
-            (Some(by), _) => {
-                let moves: Vec<ItemMove> =
-                    meant.iter().map(|item| action.to_move(item, by)).collect();
-                let written = self.store().move_items(&moves).await?;
-                let changes = meant.iter().zip(written);
-                changes.map(|(item, written)| change_view(item, action, written)).collect()
-            }
-        };
-        let refused =
-            |item: &&ItemRecord| ItemChangeView::refused(item, action.refusal(item.status));
-        rows.extend(others.iter().map(refused));
-        let unknown = ids.iter().filter(|id| items.iter().all(|item| item.id != **id));
-        rows.extend(unknown.map(|id| ItemChangeView::unknown(*id)));
-        rows.sort_unstable_by_key(|row| row.id);
-        Ok(rows)
-    }
-
-    /// Drops items group by group, each while nobody sends it.
-    async fn drop_items(
-        &self,
-        items: &[&ItemRecord],
-        by: &Operator,
-    ) -> Result<Vec<ItemChangeView>> {
-        let mut groups: HashMap<&ItemGroup, Vec<&ItemRecord>> = HashMap::new();
-        for item in items {
-            groups.entry(&item.group).or_default().push(item);
-        }
-        let mut rows = Vec::new();
-        for (group, items) in groups {
-            let lease = match self.hold_group(group, by).await? {
-                Ok(lease) => lease,
-                Err(busy) => {
-                    let why = format!("the group is being uploaded by {busy}; drop it afterwards");
-                    rows.extend(
-                        items.iter().map(|item| ItemChangeView::refused(item, why.clone())),
-                    );
-                    continue;
-                }
-            };
-            let drops: Vec<(ItemId, JournalEntry)> =
-                items.iter().map(|item| (item.id, ItemAction::Drop.entry(item, by))).collect();
-            let written = self.store().drop_items(&drops).await;
-            _ = lease.release("dropped", by.at).await;
-            let changes = items.iter().zip(written?);
-            rows.extend(
-                changes.map(|(item, written)| change_view(item, ItemAction::Drop, written)),
-            );
-        }
-        Ok(rows)
+/// Whether an item may get this content, if nobody sends its group.
+pub fn check_replacement(
+    item: &ItemRecord,
+    content: &KeptContent,
+) -> std::result::Result<(), ReplaceError> {
+    let same = content.sha256 == item.sha256;
+    match item.status {
+        ItemStatus::UploadGiveup if same => Err(ReplaceError::SameContentGivenUp(item.id)),
+        _ if same && content.url == item.content_url => Err(ReplaceError::SameContent),
+        ItemStatus::Pending | ItemStatus::UploadGiveup => Ok(()),
+        status => Err(ReplaceError::Acknowledged(status)),
     }
 }
 
-fn change_view(item: &ItemRecord, action: ItemAction, written: Written) -> ItemChangeView {
-    match written {
-        Written::Applied => ItemChangeView::done(item, action, RunMode::Real),
-        Written::Stale => {
-            ItemChangeView::refused(item, "the item has changed meanwhile".to_owned())
-        }
-    }
-}
-
-fn journal_entry(action: &str, item: &ItemRecord, details: Value, by: &Operator) -> JournalEntry {
+pub(crate) fn journal_entry(
+    action: &str,
+    item: &ItemRecord,
+    details: Value,
+    by: &Operator,
+) -> JournalEntry {
     JournalEntry {
         at: by.at,
         actor: by.actor.clone(),
@@ -298,71 +210,5 @@ fn journal_entry(action: &str, item: &ItemRecord, details: Value, by: &Operator)
         filter: None,
         details: details.to_string(),
         dedupe_key: None,
-    }
-}
-
-impl ItemAction {
-    /// The name in the API.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reset => "reset",
-            Self::Drop => "drop",
-            Self::Trust => "trust",
-            Self::Refuse => "refuse",
-        }
-    }
-
-    fn allows(self, status: ItemStatus) -> bool {
-        match self {
-            Self::Reset => status == ItemStatus::UploadGiveup,
-            Self::Drop => matches!(status, ItemStatus::Pending | ItemStatus::UploadGiveup),
-            Self::Trust | Self::Refuse => status == ItemStatus::Uploaded,
-        }
-    }
-
-    /// Why an item of this status is not changed, and which command is right (FIX-6).
-    fn refusal(self, status: ItemStatus) -> String {
-        let right = match (self, status) {
-            (Self::Reset, ItemStatus::Pending) => "; `uploads run` sends it",
-            (Self::Reset | Self::Drop, _) => "; an acknowledged item is never sent again",
-            (Self::Trust | Self::Refuse, ItemStatus::Trusted | ItemStatus::Rejected) => {
-                "; the mark is final"
-            }
-            (Self::Trust | Self::Refuse, ItemStatus::UploadGiveup) => {
-                "; only an acknowledged item can be marked: `uploads reset` makes it pending"
-            }
-            (Self::Trust | Self::Refuse, _) => {
-                "; only an acknowledged item can be marked: `uploads run` sends it"
-            }
-        };
-        format!("the item is {status}{right}")
-    }
-
-    fn to_move(self, item: &ItemRecord, by: &Operator) -> ItemMove {
-        let event = match self {
-            Self::Trust => ItemEvent::Trust,
-            Self::Refuse => ItemEvent::Refuse,
-            Self::Reset | Self::Drop => ItemEvent::Reset,
-        };
-        ItemMove { journal: Some(self.entry(item, by)), ..ItemMove::new(item.id, event, by.at) }
-    }
-
-    fn entry(self, item: &ItemRecord, by: &Operator) -> JournalEntry {
-        let ItemGroup { upload, group } = &item.group;
-        let details = match self {
-            Self::Reset => json!({ "attempts": item.upload_attempts, "reason": by.reason }),
-            Self::Drop => json!({
-                "upload": upload,
-                "group": group,
-                "name": item.name,
-                "status": item.status.name(),
-                "content_url": item.content_url,
-                "sha256": item.sha256,
-                "attempts": item.upload_attempts,
-                "reason": by.reason,
-            }),
-            Self::Trust | Self::Refuse => json!({ "reason": by.reason }),
-        };
-        journal_entry(&format!("upload.{}", self.name()), item, details, by)
     }
 }

@@ -3,6 +3,7 @@
 //! The command line, the API and the dashboard all use [`Ops`], so they show the same views and perform the same
 //! actions.
 
+mod causes;
 mod checkups;
 mod declared;
 mod explain;
@@ -15,6 +16,7 @@ mod overview;
 mod partitions;
 mod pipelines;
 mod policies;
+mod resources;
 mod runs;
 pub mod views;
 mod watch;
@@ -29,12 +31,17 @@ pub use explain::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext,
     RunExplanation, SampleExplanation, StageExplanation,
 };
-pub use instant::parse_instant;
-pub use items::{AddItemError, ItemAction, ItemSelection, ReplaceError};
+pub use instant::{parse_instant, parse_past};
+pub use items::{AddItemError, ReplaceError, check_replacement, dropped_items};
 pub use metrics::{AttemptCounters, DurationHistogram};
-pub use new_run::read_run;
+pub use new_run::{RunRefusal, read_run};
 pub use ops::Ops;
-pub use partitions::{GapFilter, PartitionQuery};
+pub use partitions::GapFilter;
 pub use policies::{KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts};
-pub use runs::{EditRunError, RunSelection, state_of};
+pub use resources::{
+    Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, Column, ColumnKind,
+    ItemAction, Note, OutcomeCounts, Page, Resource, SampleAction, TermText, UnitChange,
+    parse_fingerprint, partition_change, run_state_name,
+};
+pub use runs::EditRunError;
 pub use watch::Watch;

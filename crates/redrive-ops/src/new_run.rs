@@ -7,7 +7,7 @@ use redrive_store::NewRun;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Declarations, instant::parse_instant};
+use crate::{Declarations, UndeclaredName, instant::parse_instant};
 
 /// The longest reason, in characters: a reason may quote the line.
 const REASON_CHARS: usize = 300;
@@ -32,30 +32,43 @@ struct RunFields {
     allow_unknown: bool,
 }
 
-/// The error is a reason in words. With declarations, the run must name a declared queue or allow an unknown one.
+/// Why a line is not a run: one line of text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct RunRefusal {
+    reason: String,
+    /// Whether the line is right but for a name that the configuration does not declare.
+    pub is_undeclared: bool,
+}
+
+impl From<String> for RunRefusal {
+    fn from(reason: String) -> Self {
+        Self { reason: one_line(&reason), is_undeclared: false }
+    }
+}
+
+impl From<UndeclaredName> for RunRefusal {
+    fn from(unknown: UndeclaredName) -> Self {
+        let reason = format!("{unknown} (\"allow_unknown\": true says that the name is intended)");
+        Self { is_undeclared: true, ..reason.into() }
+    }
+}
+
+/// With declarations, the run must name a declared queue or allow an unknown one.
 pub fn read_run(
     line: &[u8],
     default_queue: Option<&str>,
     declared: Option<&Declarations>,
     now: Timestamp,
-) -> Result<NewRun, String> {
-    run(line, default_queue, declared, now)
-        .map_err(|reason| shortened(Message::clean(&reason).as_str()))
-}
-
-fn run(
-    line: &[u8],
-    default_queue: Option<&str>,
-    declared: Option<&Declarations>,
-    now: Timestamp,
-) -> Result<NewRun, String> {
+) -> Result<NewRun, RunRefusal> {
     // serde would read an array as the fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
-        return Err("not a JSON object".to_owned());
+        return Err("not a JSON object".to_owned().into());
     }
     let fields: RunFields = serde_json::from_slice(line).map_err(|error| in_line(&error))?;
     let queue = fields.queue.as_deref().or(default_queue);
-    let queue = queue.ok_or("the run names no queue, and --queue is not given")?;
+    let queue =
+        queue.ok_or_else(|| "the run names no queue, and --queue is not given".to_owned())?;
     let submitted_at = instant("submitted_at", fields.submitted_at.as_deref())?.unwrap_or(now);
     let not_before = instant("not_before", fields.not_before.as_deref())?;
     let new = || {
@@ -70,9 +83,7 @@ fn run(
     };
     let run = new().map_err(|error: redrive_store::InvalidRun| error.to_string())?;
     if let Some(declared) = declared.filter(|_| !fields.allow_unknown) {
-        declared.expect_queue(queue).map_err(|unknown| {
-            format!("{unknown} (\"allow_unknown\": true says that the name is intended)")
-        })?;
+        declared.expect_queue(queue)?;
     }
     Ok(match not_before {
         Some(at) => run.with_not_before(at),
@@ -98,9 +109,11 @@ fn in_line(error: &serde_json::Error) -> String {
     }
 }
 
-fn shortened(reason: &str) -> String {
-    let mut short: String = reason.chars().take(REASON_CHARS).collect();
-    if short.len() < reason.len() {
+/// One bounded line, although a field name that the reason quotes may have line breaks.
+fn one_line(reason: &str) -> String {
+    let line = Message::clean(reason).as_str().replace('\n', "\\n").replace('\t', "\\t");
+    let mut short: String = line.chars().take(REASON_CHARS).collect();
+    if short.len() < line.len() {
         short.push('…');
     }
     short
@@ -111,7 +124,8 @@ mod tests {
     use super::*;
 
     fn read_at_epoch(line: &str) -> Result<NewRun, String> {
-        read_run(line.as_bytes(), Some("q"), None, Timestamp::UNIX_EPOCH)
+        let read = read_run(line.as_bytes(), Some("q"), None, Timestamp::UNIX_EPOCH);
+        read.map_err(|refusal| refusal.to_string())
     }
 
     #[test]
@@ -151,13 +165,15 @@ mod tests {
             assert!(refused.contains(reason), "{line}: {refused}");
         }
         let refused = read_run(b"{}", None, None, Timestamp::UNIX_EPOCH).unwrap_err();
-        assert_eq!(refused, "the run names no queue, and --queue is not given");
+        assert_eq!(refused.to_string(), "the run names no queue, and --queue is not given");
     }
 
     #[test]
     fn a_reason_cannot_move_a_cursor() {
-        let refused = read_at_epoch("{\"\\u001b[2Jqueue\": 1}").unwrap_err();
-        assert!(!refused.chars().any(char::is_control), "{refused:?}");
+        for name in ["\\u001b[2Jqueue", "\\nqueue", "queue\\t"] {
+            let refused = read_at_epoch(&format!("{{\"{name}\": 1}}")).unwrap_err();
+            assert!(!refused.chars().any(char::is_control), "{refused:?}");
+        }
     }
 
     #[test]

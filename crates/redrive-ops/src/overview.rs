@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use redrive_core::{
-    PartitionId, PartitionStatus, PipelineRunId, PipelineStatus, RetryForecast, Unit,
-};
-use redrive_store::{PartitionFilter, PipelineRunFilter, RecentCause, Result, Served, UnitKind};
+use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RetryForecast};
+use redrive_store::{Result, Selection, Served};
 
 use crate::{
     Ops,
+    resources::run_state_name,
     views::{
-        DueView, OverviewView, PipelineRunView, QueueStatsView, RecentCauseView, SourceCountView,
-        UnitCountView, run_state_name,
+        DueView, OverviewView, PipelineRunView, QueueStatsView, SourceCountView, UnitCountView,
     },
     watch::ActivityWindow,
 };
@@ -39,7 +37,7 @@ impl OverviewReader<'_> {
         let store = self.ops.store();
         let queues = self.ops.queue_stats().await?;
         let sources = self.sources().await?;
-        let filter = PipelineRunFilter::default();
+        let filter = Selection::default();
         let newest = PipelineRunId(i64::MAX);
         let runs = store.pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
         let runs: Vec<PipelineRunView> = runs.iter().map(PipelineRunView::from).collect();
@@ -60,7 +58,7 @@ impl OverviewReader<'_> {
             sources,
             pipeline_runs: runs,
             activity: window.minutes(),
-            causes: self.causes(window).await?,
+            causes: self.ops.causes(None, None, MAX_ROWS as u32).await?,
         })
     }
 
@@ -88,7 +86,7 @@ impl OverviewReader<'_> {
         const PAGE: u32 = 1_000;
         let (mut before, mut sums) = (PipelineRunId(i64::MAX), [0; 4]);
         loop {
-            let filter = PipelineRunFilter::default();
+            let filter = Selection::default();
             let page = self.ops.store().pipeline_runs_page(&filter, before, PAGE).await?;
             for run in &page {
                 let tally = run.progress.counts;
@@ -106,35 +104,6 @@ impl OverviewReader<'_> {
             .zip(sums)
             .map(|(state, count)| unit("sample", state, count))
             .collect())
-    }
-
-    async fn causes(&self, window: &ActivityWindow) -> Result<Vec<RecentCauseView>> {
-        let mut views = Vec::new();
-        for cause in window.causes() {
-            views.push(RecentCauseView {
-                kind: cause.kind.name(),
-                fingerprint: cause.fingerprint.clone(),
-                code: cause.code.clone(),
-                message: cause.message.clone(),
-                unit: self.unit_of(cause).await?,
-                attempts: cause.attempts,
-                last_at: cause.last_at.to_string(),
-            });
-        }
-        Ok(views)
-    }
-
-    /// The ledger stores the row id of a partition; operators know the key.
-    async fn unit_of(&self, cause: &RecentCause) -> Result<String> {
-        let id = cause.unit_id;
-        if cause.kind == UnitKind::Partition {
-            let before = PartitionId(id.saturating_sub(1));
-            let found = self.ops.store().partitions_by_id(before, 1).await?.pop();
-            if let Some(found) = found.filter(|found| found.id.0 == id) {
-                return Ok(Unit::Partition(found.key).to_string());
-            }
-        }
-        Ok(format!("{}:{id}", cause.kind.name()))
     }
 
     async fn due(&self, queues: &[QueueStatsView]) -> Result<Vec<DueView>> {
@@ -158,7 +127,7 @@ impl OverviewReader<'_> {
 
     async fn due_partitions(&self) -> Result<Vec<DueView>> {
         let status = Some(PartitionStatus::Failed);
-        let filter = PartitionFilter { status, ..PartitionFilter::default() };
+        let filter = Selection { state: status.map(Into::into), ..Selection::default() };
         let page = self.ops.store().partitions_page(&filter, None, FAILED_PARTITIONS).await?;
         let (rules, now) = (self.ops.partitions().rules(), self.at);
         let of_partition = |partition: &redrive_store::PartitionRecord| {
@@ -180,7 +149,7 @@ impl OverviewReader<'_> {
 
     async fn due_samples(&self) -> Result<Vec<DueView>> {
         let status = Some(PipelineStatus::Running);
-        let filter = PipelineRunFilter { pipeline: None, status };
+        let filter = Selection { state: status.map(Into::into), ..Selection::default() };
         let newest = PipelineRunId(i64::MAX);
         let page = self.ops.store().pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
         let mut due = Vec::new();

@@ -1,29 +1,15 @@
 //! Partitions: lists, history, actions and gaps.
 
-use redrive_core::{
-    AttemptNumber, DateRange, LogicalDate, PartitionKey, PartitionStatus, RetryForecast,
-};
-use redrive_engine::{Gap, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode, gaps};
+use redrive_core::{AttemptNumber, DateRange, LogicalDate, PartitionKey, PartitionStatus};
+use redrive_engine::{Gap, gaps};
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, JournalFilter, JournalRecord, PartitionFilter, PartitionRecord,
-    PartitionSeries, Result, UnitKind, UnitRow,
+    AttemptOutcome, AttemptRecord, JournalFilter, JournalRecord, PageLimit, PartitionRecord,
+    PartitionSeries, Result, Selection, UnitKind, UnitRow,
 };
 
 use crate::{DeclaredSource, Ops, PartitionNext, views::PartitionView};
 
 const JOURNAL_PAGE: u32 = 1_000;
-
-const BATCH: usize = 1_000;
-
-/// A page of partitions.
-#[derive(Debug, Clone, Default)]
-pub struct PartitionQuery {
-    pub filter: PartitionFilter,
-    /// Only terminal partitions.
-    pub terminal: bool,
-    pub after: Option<PartitionKey>,
-    pub limit: u32,
-}
 
 /// Every given field must match.
 #[derive(Debug, Clone, Default)]
@@ -37,30 +23,6 @@ pub struct GapFilter {
 }
 
 impl Ops {
-    /// Partitions by key. The policy, not the store, decides which partitions are terminal, so that filter reads pages
-    /// until there are enough matches.
-    pub async fn partitions_page(&self, query: &PartitionQuery) -> Result<Vec<PartitionRecord>> {
-        let PartitionQuery { filter, terminal, after, limit } = query;
-        let store = self.store();
-        if !terminal {
-            return store.partitions_page(filter, after.as_ref(), *limit).await;
-        }
-        let filter = PartitionFilter { status: Some(PartitionStatus::Failed), ..filter.clone() };
-        let (mut found, mut after) = (Vec::new(), after.clone());
-        let (max, now) = (*limit as usize, self.now());
-        let is_terminal = |partition: &PartitionRecord| {
-            let forecast = self.partitions().rules().forecast(partition, now);
-            matches!(forecast, Some(RetryForecast::Terminal { .. }))
-        };
-        while found.len() < max {
-            let page = store.partitions_page(&filter, after.as_ref(), *limit).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.key.clone());
-            found.extend(page.into_iter().filter(is_terminal).take(max - found.len()));
-        }
-        Ok(found)
-    }
-
     pub async fn partition(&self, key: &PartitionKey) -> Result<Option<PartitionRecord>> {
         Ok(self.store().partitions_by_key(std::slice::from_ref(key)).await?.pop().flatten())
     }
@@ -105,7 +67,7 @@ impl Ops {
     pub async fn partition_journal(
         &self,
         journal: &JournalFilter,
-        filter: &PartitionFilter,
+        filter: &Selection,
         mut after: i64,
         limit: u32,
     ) -> Result<Vec<JournalRecord>> {
@@ -114,7 +76,7 @@ impl Ops {
             let page = self.store().journal_page(journal, after, JOURNAL_PAGE).await?;
             let Some(last) = page.last() else { break };
             after = last.id;
-            let is_last = page.len() < JOURNAL_PAGE as usize;
+            let is_last = !PageLimit::from(JOURNAL_PAGE).is_reached(&page);
             let matching = page.into_iter().filter(|row| is_about(row, filter));
             rows.extend(matching.take(limit - rows.len()));
             if is_last {
@@ -122,49 +84,6 @@ impl Ops {
             }
         }
         Ok(rows)
-    }
-
-    /// The expected outcomes of a command, at most `max`.
-    pub async fn preview_partitions(
-        &self,
-        command: &PartitionCommand,
-        selection: &PartitionSelection,
-        max: usize,
-    ) -> Result<Vec<PartitionOutcome>> {
-        let mut sweep = self.partitions().sweep(command, selection, RunMode::DryRun);
-        let mut outcomes = Vec::new();
-        while let Some(page) = sweep.next().await? {
-            outcomes.extend(page);
-            if outcomes.len() >= max {
-                break;
-            }
-        }
-        outcomes.truncate(max);
-        Ok(outcomes)
-    }
-
-    /// Changes the previewed partitions of a selection. Partitions that match only since the preview stay unchanged.
-    pub async fn change_partitions(
-        &self,
-        command: &PartitionCommand,
-        selection: &PartitionSelection,
-        previewed: &[PartitionOutcome],
-    ) -> Result<Vec<PartitionOutcome>> {
-        let mut outcomes = Vec::new();
-        if let PartitionSelection::Grid(_) = selection {
-            let mut sweep = self.partitions().sweep(command, selection, RunMode::Real);
-            while let Some(page) = sweep.next().await? {
-                outcomes.extend(page);
-            }
-            return Ok(outcomes);
-        }
-        for batch in previewed.chunks(BATCH) {
-            let keys: Vec<PartitionKey> = batch.iter().map(|it| it.key.clone()).collect();
-            let found = self.store().partitions_by_key(&keys).await?;
-            let found = found.into_iter().flatten().collect();
-            outcomes.extend(self.partitions().change(command, found, RunMode::Real).await?);
-        }
-        Ok(outcomes)
     }
 
     /// The days of a source that are due and not successful, by series. For a source without a calendar the days of the
@@ -212,7 +131,7 @@ fn series(source: &DeclaredSource, filter: &GapFilter) -> Vec<PartitionSeries> {
     chosen(&filter.customer_id, &source.customers).iter().flat_map(of).collect()
 }
 
-fn is_about(row: &JournalRecord, filter: &PartitionFilter) -> bool {
+fn is_about(row: &JournalRecord, filter: &Selection) -> bool {
     let unit = row.entry.unit.as_deref().and_then(|unit| unit.strip_prefix("partition:"));
     let Some(Ok(key)) = unit.map(str::parse::<PartitionKey>) else { return false };
     let same = |given: &Option<String>, part: &str| given.as_deref().is_none_or(|it| it == part);

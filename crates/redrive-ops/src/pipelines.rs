@@ -1,15 +1,16 @@
 //! Reads of pipeline runs and their samples.
 
+use std::{cmp::Reverse, collections::BTreeMap};
+
 use redrive_core::{AttemptNumber, PipelineRunId, SampleId};
-use redrive_engine::SamplePages;
 use redrive_store::{
-    MAX_PAGE, PipelineRunFilter, PipelineRunRecord, Result, SampleFilter, SampleRecord, UnitKind,
-    UnitRow,
+    MAX_PAGE, PipelineRunRecord, Result, SOURCE_STAGE, SampleRecord, Selection, StageStats,
+    UnitKind, UnitRow,
 };
 
 use crate::{
     Ops,
-    views::{AttemptView, PipelineStatsView, SampleView, SampleWithLedger, StageCountView},
+    views::{AttemptView, PipelineStatsView, SampleWithLedger, StageCountView},
 };
 
 impl Ops {
@@ -18,14 +19,32 @@ impl Ops {
         &self,
         pipeline: Option<String>,
     ) -> Result<Option<PipelineRunRecord>> {
-        let filter = PipelineRunFilter { pipeline, status: None };
+        let filter = Selection { pipeline, ..Selection::default() };
         Ok(self.store().pipeline_runs_page(&filter, PipelineRunId(i64::MAX), 1).await?.pop())
     }
 
     pub async fn pipeline_stats(&self, run: &PipelineRunRecord) -> Result<PipelineStatsView> {
         let counts = StageCountView::read(run, &**self.store()).await?;
-        let stats = self.store().stage_stats(run.id).await?;
+        let mut stats = self.store().stage_stats(run.id).await?;
+        // The ledger has no attempts at the source.
+        if counts.iter().any(|count| count.stage == SOURCE_STAGE) {
+            stats.push(self.source_stats(run.id).await?);
+        }
         Ok(PipelineStatsView::new(run, &stats, counts))
+    }
+
+    /// Lines that were not samples, by code.
+    async fn source_stats(&self, run: PipelineRunId) -> Result<StageStats> {
+        let stage = SOURCE_STAGE.to_owned();
+        let lines =
+            Selection { run: Some(run), stage: Some(stage.clone()), ..Selection::default() };
+        let mut codes = BTreeMap::new();
+        for cause in self.store().dead_causes(&lines, MAX_PAGE).await? {
+            *codes.entry(cause.code).or_default() += cause.count;
+        }
+        let mut codes: Vec<(String, u64)> = codes.into_iter().collect();
+        codes.sort_by_key(|(_, count)| Reverse(*count));
+        Ok(StageStats { stage, codes, ..StageStats::default() })
     }
 
     /// A sample with its attempts at all stages.
@@ -37,25 +56,6 @@ impl Ops {
         let stages = run.map(|run| run.stages).unwrap_or_default();
         let ledger = self.sample_attempts(&sample, &stages).await?;
         Ok(Some(SampleWithLedger { sample: sample.into(), ledger }))
-    }
-
-    /// Samples by id, without their data.
-    pub async fn samples(
-        &self,
-        filter: SampleFilter,
-        after: SampleId,
-        limit: u32,
-    ) -> Result<Vec<SampleView>> {
-        let pages = SamplePages::new(self.store().clone(), filter);
-        let mut pages = pages.after(after).with_limit(limit.into()).without_data();
-        let mut found = Vec::new();
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(found);
-            }
-            found.extend(page.into_iter().map(|sample| SampleView::from(sample).without_data()));
-        }
     }
 
     async fn sample_attempts(

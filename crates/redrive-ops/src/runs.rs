@@ -1,32 +1,18 @@
 //! Runs and queues: statistics and actions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use redrive_core::{RunId, RunState, RunStatus, Unit};
-use redrive_engine::RunMode;
+use redrive_core::{RunId, RunState, Unit};
 use redrive_store::{
-    DataEdit, InvalidRun, JournalEntry, NewRun, Operator, PageLimit, PausedQueue, QueueStats,
-    Result, RunAction, RunChange, RunFilter, RunRecord, Written,
+    DataEdit, InvalidRun, JournalEntry, NewRun, Operator, PausedQueue, QueueStats, Result,
+    RunRecord, Written,
 };
 use serde_json::{Value, json};
 
 use crate::{
     Ops,
-    views::{QueueStatsView, QueueView, RunChangeView},
+    views::{QueueStatsView, QueueView},
 };
-
-/// Runs that change in one transaction.
-const BATCH_RUNS: usize = 1_000;
-
-const SELECTION_PAGE: u32 = 200;
-
-const PREVIEW_BATCH: usize = 16;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunSelection {
-    Ids(Vec<RunId>),
-    Queue { queue: String, category: Option<String>, statuses: Vec<RunStatus> },
-}
 
 /// Why a run does not get another payload, and which command is right (FIX-6).
 #[derive(Debug, thiserror::Error)]
@@ -47,16 +33,18 @@ pub enum EditRunError {
 }
 
 impl Ops {
-    /// Replaces the payload of a run that waits or was given up (FIX-5). The journal keeps the old one.
+    /// Replaces the payload of a run that waits or was given up (FIX-5). The journal keeps the old one. Nothing is changed if
+    /// the caller has not seen the payload of today. Without an operator this is a dry run.
     pub async fn edit_run(
         &self,
         id: RunId,
         payload: &Value,
-        by: &Operator,
+        has_seen: impl Fn(&str) -> bool,
+        by: Option<&Operator>,
     ) -> std::result::Result<RunRecord, EditRunError> {
         let found = self.store().runs_by_id(&[id]).await?.pop();
         let run = found.ok_or(EditRunError::Unknown(id))?;
-        let state = state_of(&run);
+        let state = run.state();
         let right = match state {
             RunState::Discovered | RunState::WaitingForRetry | RunState::GivenUp => None,
             RunState::Processing => Some("; `runs cancel` stops it"),
@@ -68,12 +56,17 @@ impl Ops {
         if let Some(right) = right {
             return Err(EditRunError::State { id, state: state.name(), right });
         }
+        if !has_seen(&run.payload) {
+            return Err(EditRunError::Changed(id));
+        }
         let new = NewRun::new(&run.queue, payload, run.submitted_at);
         let new = new.map_err(EditRunError::Payload)?.payload().to_owned();
         if new == run.payload {
             return Err(EditRunError::Same(id));
         }
-        let by = by.cleaned();
+        let Some(by) = by.map(Operator::cleaned) else {
+            return Ok(RunRecord { payload: new, ..run });
+        };
         let old: Value = serde_json::from_str(&run.payload).unwrap_or_default();
         let journal = JournalEntry {
             at: by.at,
@@ -92,92 +85,6 @@ impl Ops {
             }
             _ => Err(EditRunError::Changed(id)),
         }
-    }
-
-    /// The ids of a selection, sorted and unique, at most `max`.
-    pub async fn select_runs(&self, selection: &RunSelection, max: usize) -> Result<Vec<RunId>> {
-        let mut ids = match selection {
-            RunSelection::Ids(ids) => ids.clone(),
-            RunSelection::Queue { queue, category, statuses } => {
-                let mut ids = Vec::new();
-                for status in statuses {
-                    let filter = RunFilter {
-                        queue: Some(queue.clone()),
-                        category: category.clone(),
-                        status: Some(*status),
-                    };
-                    self.add_matching(&filter, max, &mut ids).await?;
-                }
-                ids
-            }
-        };
-        ids.sort_unstable();
-        ids.dedup();
-        ids.truncate(max);
-        Ok(ids)
-    }
-
-    async fn add_matching(
-        &self,
-        filter: &RunFilter,
-        max: usize,
-        ids: &mut Vec<RunId>,
-    ) -> Result<()> {
-        let mut after = RunId(0);
-        loop {
-            let limit = PageLimit::without_data(SELECTION_PAGE);
-            let page = self.store().runs_page(filter, after, limit).await?;
-            ids.extend(page.iter().map(|run| run.id));
-            match page.last() {
-                Some(last) if limit.is_reached(&page) && ids.len() < max => {
-                    after = last.id;
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// The expected outcomes of an action.
-    pub async fn preview_runs(
-        &self,
-        action: RunAction,
-        ids: &[RunId],
-    ) -> Result<Vec<RunChangeView>> {
-        let mut changes = Vec::new();
-        // Runs by id come with payloads of up to a megabyte each.
-        for batch in ids.chunks(PREVIEW_BATCH) {
-            let runs = self.store().runs_by_id(batch).await?;
-            let states: HashMap<RunId, RunState> =
-                runs.iter().map(|run| (run.id, state_of(run))).collect();
-            let expected = action.changes(batch, states).into_iter();
-            changes.extend(expected.map(|(id, it)| RunChangeView::new(id, it, RunMode::DryRun)));
-        }
-        Ok(changes)
-    }
-
-    /// Returns the changes made so far also when a later batch fails.
-    pub async fn change_runs(
-        &self,
-        action: RunAction,
-        ids: &[RunId],
-        by: &Operator,
-    ) -> (Vec<RunChangeView>, Result<()>) {
-        let mut changes = Vec::new();
-        for batch in ids.chunks(BATCH_RUNS) {
-            let changed: Result<Vec<RunChange>> = match action {
-                RunAction::Retry => self.store().retry_runs(batch, by).await,
-                RunAction::Cancel => self.store().cancel_runs(batch, by).await,
-            };
-            match changed {
-                Ok(changed) => {
-                    let changed = batch.iter().zip(changed);
-                    changes
-                        .extend(changed.map(|(id, it)| RunChangeView::new(*id, it, RunMode::Real)));
-                }
-                Err(error) => return (changes, Err(error)),
-            }
-        }
-        (changes, Ok(()))
     }
 
     /// Statistics of every queue that is declared or has runs.
@@ -220,8 +127,4 @@ fn idle(queue: &str) -> QueueStats {
         next_due: None,
         paused_at: None,
     }
-}
-
-pub fn state_of(run: &RunRecord) -> RunState {
-    RunState::of(run.status, run.next_retry_at.is_some())
 }

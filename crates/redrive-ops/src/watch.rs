@@ -5,19 +5,17 @@
 //! gets the previous overview, as long as it is recent, while a refresh runs in the background.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, Mutex as Lock, PoisonError},
 };
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_store::{
-    Activity, ActivityCount, AttemptOutcome, LagCount, RecentCause, Result, UnitKind,
-};
+use redrive_store::{Activity, ActivityCount, AttemptOutcome, LagCount, Result, UnitKind};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
     AttemptCounters, Ops,
-    overview::{MAX_ROWS, OverviewReader},
+    overview::OverviewReader,
     views::{MinuteView, OverviewView},
 };
 
@@ -66,7 +64,6 @@ pub(crate) struct ActivityWindow {
     counted_at: Option<Timestamp>,
     ledger_end: i64,
     minutes: BTreeMap<(Timestamp, UnitKind), Minute>,
-    causes: HashMap<(UnitKind, String, String), RecentCause>,
     /// False until the existing ledger is read: counters start after that.
     started: bool,
     counters: AttemptCounters,
@@ -185,14 +182,8 @@ impl ActivityWindow {
             };
             *count += attempts;
         }
-        for cause in activity.causes {
-            let key = (cause.kind, cause.fingerprint.clone(), cause.code.clone());
-            let before = self.causes.get(&key).map_or(0, |known| known.attempts);
-            self.causes.insert(key, RecentCause { attempts: before + cause.attempts, ..cause });
-        }
         let since = now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
         self.minutes.retain(|(minute, _), _| *minute >= since);
-        self.causes.retain(|_, cause| cause.last_at >= since);
     }
 
     pub(crate) fn minutes(&self) -> Vec<MinuteView> {
@@ -204,14 +195,5 @@ impl ActivityWindow {
             failed: counted.failed,
         };
         self.minutes.iter().map(to_view).collect()
-    }
-
-    pub(crate) fn causes(&self) -> Vec<&RecentCause> {
-        let mut causes: Vec<&RecentCause> = self.causes.values().collect();
-        causes.sort_by(|one, other| {
-            (other.attempts, other.last_at).cmp(&(one.attempts, one.last_at))
-        });
-        causes.truncate(MAX_ROWS);
-        causes
     }
 }

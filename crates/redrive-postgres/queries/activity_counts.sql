@@ -1,7 +1,7 @@
 -- The bounds are TIME_BOUNDS_US.
 SELECT
     kind, outcome, class, cause IS NOT DISTINCT FROM 'lost_worker' AS lost,
-    width_bucket(took, ARRAY[5000, 20000, 100000, 500000, 2000000, 10000000, 60000000, 300000000]::bigint[]) AS reached,
+    width_bucket(took, ARRAY[5000, 20000, 100000, 500000, 2000000, 10000000, 60000000, 300000000]::bigint[])::bigint AS reached,
     date_trunc('minute', ended_at) AS minute, count(*), coalesce(sum(took), 0)::bigint
 FROM (
     SELECT

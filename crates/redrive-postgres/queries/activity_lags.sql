@@ -1,6 +1,6 @@
 -- How long runs waited for their first attempt since they could start. The bounds are TIME_BOUNDS_US.
 SELECT
-    width_bucket(waited, ARRAY[5000, 20000, 100000, 500000, 2000000, 10000000, 60000000, 300000000]::bigint[]) AS reached,
+    width_bucket(waited, ARRAY[5000, 20000, 100000, 500000, 2000000, 10000000, 60000000, 300000000]::bigint[])::bigint AS reached,
     count(*), coalesce(sum(waited), 0)::bigint
 FROM (
     SELECT greatest((extract(epoch FROM

@@ -10,7 +10,10 @@ WITH finished AS (
         status = given.status, attempts = given.attempt, retry_count = given.retry_count,
         deferrals = given.deferrals, next_retry_at = given.next_retry_at,
         first_attempt_at = given.first_attempt_at, error_class = given.error_class,
-        error_message = given.error_message, result = given.result, ready = given.ready,
+        error_code = given.code, error_message = given.error_message,
+        fingerprint = given.fingerprint,
+        last_failure_at = CASE WHEN given.class IS NULL THEN run.last_failure_at ELSE given.ended_at END,
+        result = given.result, ready = given.ready,
         due_at = given.due_at, lease_owner = NULL, lease_until = NULL
     FROM (SELECT * FROM unnest(
         :id::bigint[], :epoch::bigint[], :status::text[], :attempt::bigint[],

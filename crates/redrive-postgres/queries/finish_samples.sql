@@ -28,7 +28,10 @@ WITH finished AS (
         lease_epoch = sample.lease_epoch + CASE
             WHEN given.keep_until IS NOT NULL AND sample.run_id = ANY (given.going_on) THEN 1 ELSE 0
         END,
-        claimed_at = given.ended_at
+        claimed_at = given.ended_at,
+        last_failure_at = CASE
+            WHEN given.error_class IS NULL THEN sample.last_failure_at ELSE given.ended_at
+        END
     FROM (SELECT *, ARRAY(
         SELECT id FROM redrive.pipeline_runs
         WHERE id = ANY (:keeping_runs::bigint[]) AND status = 'running'

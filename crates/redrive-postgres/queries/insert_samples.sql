@@ -3,10 +3,11 @@
 WITH added AS (
     INSERT INTO redrive.samples (
         run_id, line, data, status, error_class, error_code, error_message, fingerprint,
-        last_attempt_at, line_hash
+        last_attempt_at, last_failure_at, line_hash
     )
     SELECT
         :run_id, line, data, status, error_class, error_code, error_message, fingerprint,
+        CASE WHEN data IS NULL THEN :at::timestamptz END,
         CASE WHEN data IS NULL THEN :at::timestamptz END, line_hash
     FROM unnest(
         :line::bigint[], :data::text[], :status::text[], :error_class::text[], :error_code::text[],

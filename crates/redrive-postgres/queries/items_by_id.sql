@@ -1,4 +1,5 @@
 SELECT
     id, upload, group_name, name, content_url, size_bytes, sha256, status, upload_attempts::bigint,
-    attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at
+    attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at, error_class, error_code,
+    fingerprint, last_failure_at
 FROM redrive.items WHERE id = ANY (:ids) ORDER BY id

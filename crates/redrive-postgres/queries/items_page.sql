@@ -1,9 +1,7 @@
 SELECT
     id, upload, group_name, name, content_url, size_bytes, sha256, status, upload_attempts::bigint,
-    attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at
+    attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at, error_class, error_code,
+    fingerprint, last_failure_at
 FROM redrive.items
-WHERE id > :after
-    AND (:upload::text IS NULL OR upload = :upload)
-    AND (:group_name::text IS NULL OR group_name = :group_name)
-    AND (:status::text IS NULL OR status = :status)
+WHERE id > :after AND {selection}
 ORDER BY id LIMIT :limit::bigint

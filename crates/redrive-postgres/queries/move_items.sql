@@ -11,7 +11,11 @@ WITH moved AS (
         last_attempt = item.last_attempt + CASE WHEN step.outcome IS NULL THEN 0 ELSE 1 END,
         content_url = coalesce(step.content_url, item.content_url),
         size_bytes = coalesce(step.size_bytes, item.size_bytes),
-        sha256 = coalesce(step.sha256, item.sha256)
+        sha256 = coalesce(step.sha256, item.sha256),
+        error_class = CASE WHEN step.outcome IS NULL THEN item.error_class ELSE step.class END,
+        error_code = CASE WHEN step.outcome IS NULL THEN item.error_code ELSE step.code END,
+        fingerprint = CASE WHEN step.outcome IS NULL THEN item.fingerprint ELSE step.fingerprint END,
+        last_failure_at = CASE WHEN step.class IS NULL THEN item.last_failure_at ELSE step.moved_at END
     FROM (SELECT * FROM unnest(
         :id::bigint[], :old_status::text[], :new_status::text[], :moved_at::timestamptz[],
         :reason::text[], :reset::boolean[], :counted::boolean[], :started_at::timestamptz[],

@@ -8,4 +8,5 @@ SELECT
     ),
     EXISTS (
         SELECT FROM redrive.partition_work WHERE lease_owner IS NOT NULL AND source = :source
-    )
+    ),
+    NULL::timestamptz

@@ -9,9 +9,12 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
 FROM unnest(:id::bigint[]) AS named (id)
 CROSS JOIN LATERAL (SELECT * FROM redrive.partition_work WHERE id = named.id LIMIT 1) AS work
 CROSS JOIN LATERAL (
     SELECT * FROM redrive.partition_state WHERE id = work.partition_id LIMIT 1
 ) AS state
+LEFT JOIN LATERAL (
+    SELECT * FROM redrive.partition_failures WHERE partition_id = state.id LIMIT 1
+) AS failure ON true

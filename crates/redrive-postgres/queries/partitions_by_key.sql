@@ -9,7 +9,7 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
 FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])
     AS named (source, customer_id, query_name, logical_date)
 CROSS JOIN LATERAL (
@@ -21,3 +21,6 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT * FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1
 ) AS work ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM redrive.partition_failures WHERE partition_id = state.id LIMIT 1
+) AS failure ON true

@@ -10,19 +10,17 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
 FROM redrive.partition_state AS state
 LEFT JOIN LATERAL (
     SELECT * FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1
 ) AS work ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM redrive.partition_failures WHERE partition_id = state.id LIMIT 1
+) AS failure ON true
 WHERE (state.source, state.customer_id, state.query_name, state.logical_date)
         > (:after_source, :after_customer_id, :after_query_name, :after_logical_date)
     AND (state.source, state.customer_id, state.query_name, state.logical_date)
         <= (:last_source, :last_customer_id, :last_query_name, :last_logical_date)
-    AND (:source::text IS NULL OR state.source = :source)
-    AND (:customer_id::text IS NULL OR state.customer_id = :customer_id)
-    AND (:query_name::text IS NULL OR state.query_name = :query_name)
-    AND (:since::date IS NULL OR state.logical_date >= :since)
-    AND (:until::date IS NULL OR state.logical_date <= :until)
-    AND (:status::text IS NULL OR state.status = :status)
+    AND {selection}
 ORDER BY state.source, state.customer_id, state.query_name, state.logical_date LIMIT :limit::bigint

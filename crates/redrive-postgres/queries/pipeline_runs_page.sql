@@ -5,6 +5,5 @@ SELECT
     ended_at, stop_reason, lease_owner, lease_until, lease_epoch,
     pruned_succeeded, pruned_skipped, pruned_dlq
 FROM redrive.pipeline_runs
-WHERE id < :before AND (:pipeline::text IS NULL OR pipeline = :pipeline)
-    AND (:status::text IS NULL OR status = :status)
+WHERE id < :before AND {selection}
 ORDER BY id DESC LIMIT :limit::bigint

@@ -1,10 +1,9 @@
--- Walks the ids and skips what does not match: a page of rare runs may read every run after its start. An
--- index for each filter would make every claim and finish more expensive. The page ends with the run that
--- reaches its most bytes; lengths are known without reading the values.
+-- The page ends with the run that reaches its most bytes; lengths are known without reading the values.
 SELECT
     id, queue, category, payload, submitted_at, not_before, idempotency_key, status, attempts,
     attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,
-    error_message, result, lease_owner, lease_epoch, lease_until, ready, due_at
+    error_message, result, lease_owner, lease_epoch, lease_until, ready, due_at, error_code,
+    fingerprint, last_failure_at
 FROM (
     SELECT *, sum(octet_length(payload) + coalesce(octet_length(result), 0)
             + coalesce(octet_length(error_message), 0))
@@ -12,14 +11,13 @@ FROM (
     FROM (
         SELECT
             id, queue, category,
-            CASE WHEN :with_data::boolean THEN payload ELSE 'null' END AS payload, submitted_at, not_before, idempotency_key, status, attempts,
+            CASE WHEN :with_data::boolean THEN payload ELSE '' END AS payload, submitted_at, not_before, idempotency_key, status, attempts,
             attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,
             error_message,
-            CASE WHEN :with_data THEN result END AS result, lease_owner, lease_epoch, lease_until, ready, due_at
+            CASE WHEN :with_data THEN result END AS result, lease_owner, lease_epoch, lease_until, ready, due_at,
+            error_code, fingerprint, last_failure_at
         FROM redrive.runs
-        WHERE id > :after AND (:queue::text IS NULL OR queue = :queue)
-            AND (:category::text IS NULL OR category = :category)
-            AND (:status::text IS NULL OR status = :status)
+        WHERE id > :after AND {selection}
         ORDER BY id LIMIT :limit::bigint
     ) AS matching
 ) AS page

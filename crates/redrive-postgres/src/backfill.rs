@@ -10,8 +10,9 @@ use crate::{
     PostgresStore,
     batch::each,
     bound_query::bind,
-    columns::{Micros, read_rows},
-    partition_columns::{KeyColumns, read_key, read_partition},
+    columns::{Micros, read_records},
+    partition_columns::KeyColumns,
+    partition_writes::read_created,
     queries,
 };
 use redrive_core::{PartitionId, PartitionKey, PartitionState};
@@ -57,12 +58,7 @@ pub(crate) async fn backfill(
     let mut session = store.session(DOING).await?;
     let results = session.transaction_with(BEGIN_BACKFILL, &[insert]).await?;
     let rows = results.last().map(Vec::as_slice).unwrap_or_default();
-    let created: HashMap<PartitionKey, PartitionRecord> = read_rows(rows, DOING, |row| {
-        let (id, key) = (PartitionId(row.get()?), read_key(row)?);
-        Ok((key.clone(), PartitionRecord::new(id, key, audit.by.at)))
-    })?
-    .into_iter()
-    .collect();
+    let created = read_created(rows, audit, DOING)?;
     if created.len() == named.len() {
         return Ok(vec![PartitionChange::Done(PartitionState::Absent); named.len()]);
     }
@@ -70,7 +66,7 @@ pub(crate) async fn backfill(
         keys.into_iter().filter(|key| !created.contains_key(*key)).collect();
     let columns = KeyColumns::of(&existing);
     let rows = session.query(bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns))).await?;
-    let found = read_rows(&rows, DOING, read_partition)?;
+    let found: Vec<PartitionRecord> = read_records(&rows, DOING)?;
     let found = found.into_iter().map(|record| (record.key.clone(), record)).collect();
     let changes = action.changes(named, found, created, audit);
     Ok(changes.into_iter().map(|(change, _)| change).collect())

@@ -6,7 +6,7 @@
 
 use std::{collections::HashSet, hash::Hash};
 
-use redrive_store::{Result, Written};
+use redrive_store::{Result, RowReader, Written};
 use tokio_postgres::Row;
 
 use crate::columns::PostgresRow;

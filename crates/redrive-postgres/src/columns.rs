@@ -1,11 +1,11 @@
 //! Conversions between Rust types and PostgreSQL columns.
 
-use std::{error::Error as StdError, time::Duration};
+use std::error::Error as StdError;
 
 use bytes::BytesMut;
 use jiff::{Span, Timestamp, Unit, civil::Date};
 use redrive_core::LogicalDate;
-use redrive_store::{Error, Result};
+use redrive_store::{Error, FromRow, ReadColumn, Result, RowReader, TermValue};
 use tokio_postgres::{
     Row,
     types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked},
@@ -80,9 +80,26 @@ impl<'a> FromSql<'a> for Day {
     accepts!(DATE);
 }
 
-/// A duration as it is stored: microseconds.
-pub(crate) fn duration_micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+/// The value of a term of a selection.
+#[derive(Debug)]
+pub(crate) struct TermParameter(pub(crate) TermValue);
+
+impl ToSql for TermParameter {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match &self.0 {
+            TermValue::Text(text) => text.to_sql(kind, out),
+            TermValue::Number(number) => number.to_sql(kind, out),
+            TermValue::Time(time) => Micros(*time).to_sql(kind, out),
+            TermValue::Day(day) => Day::On(*day).to_sql(kind, out),
+        }
+    }
+
+    accepts!(TEXT, INT8, TIMESTAMPTZ, DATE);
+    to_sql_checked!();
 }
 
 /// A row whose columns are read in order, so that no reader needs an index.
@@ -96,55 +113,53 @@ impl<'a> PostgresRow<'a> {
     pub(crate) fn new(row: &'a Row, doing: &'static str) -> Self {
         Self { row, next: 0, doing }
     }
+}
 
-    pub(crate) fn get<T: FromSql<'a>>(&mut self) -> Result<T> {
+impl<'a, T: FromSql<'a>> ReadColumn<T> for PostgresRow<'a> {
+    fn get(&mut self) -> Result<T> {
         let value = self.row.try_get(self.next);
         self.next += 1;
         value.map_err(|source| crate::error::database(self.doing, source))
     }
+}
 
-    pub(crate) fn timestamp(&mut self) -> Result<Timestamp> {
+impl RowReader for PostgresRow<'_> {
+    fn doing(&self) -> &'static str {
+        self.doing
+    }
+
+    fn text(&mut self) -> Result<&str> {
+        self.get()
+    }
+
+    fn optional_text(&mut self) -> Result<Option<&str>> {
+        self.get()
+    }
+
+    fn texts(&mut self, _: &'static str) -> Result<Vec<String>> {
+        self.get()
+    }
+
+    fn timestamp(&mut self) -> Result<Timestamp> {
         self.get().map(|Micros(at)| at)
     }
 
-    pub(crate) fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
+    fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
         let at: Option<Micros> = self.get()?;
         Ok(at.map(|Micros(at)| at))
     }
 
-    pub(crate) fn date(&mut self) -> Result<LogicalDate> {
+    fn date(&mut self, column: &'static str) -> Result<LogicalDate> {
         match self.get()? {
             Day::On(day) => Ok(day),
-            Day::BeforeAll => Err(Error::bad_value(self.doing, "logical_date", "-infinity")),
+            Day::BeforeAll => Err(Error::bad_value(self.doing, column, "-infinity")),
         }
     }
+}
 
-    /// A number that must not be negative.
-    pub(crate) fn count<T: TryFrom<i64>>(&mut self, column: &'static str) -> Result<T> {
-        let number: i64 = self.get()?;
-        T::try_from(number).map_err(|_| Error::bad_value(self.doing, column, number.to_string()))
-    }
-
-    /// A text column that holds one of a few names.
-    pub(crate) fn named<T>(
-        &mut self,
-        column: &'static str,
-        from_name: impl Fn(&str) -> Option<T>,
-    ) -> Result<T> {
-        let name: &str = self.get()?;
-        from_name(name).ok_or_else(|| Error::bad_value(self.doing, column, name))
-    }
-
-    /// Like [`Self::named`], for a column that may be null.
-    pub(crate) fn optional_named<T>(
-        &mut self,
-        column: &'static str,
-        from_name: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let name: Option<&str> = self.get()?;
-        name.map(|name| from_name(name).ok_or_else(|| Error::bad_value(self.doing, column, name)))
-            .transpose()
-    }
+/// Reads rows that are records.
+pub(crate) fn read_records<T: FromRow>(rows: &[Row], doing: &'static str) -> Result<Vec<T>> {
+    rows.iter().map(|row| T::from_row(&mut PostgresRow::new(row, doing))).collect()
 }
 
 pub(crate) fn read_rows<T>(

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use redrive_core::{AttemptNumber, Cause, Epoch, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, Cause, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
-    ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
+    AddedItem, AttemptRecord, ClaimedGroup, Error, ExpiringLease, GroupClaim, ItemCounts,
+    ItemGroup, ItemMove, ItemRecord, Items, JournalEntry, NewItem, Operator, ReadColumn, Result,
+    RowReader, Selection, SelectionSql, Written,
 };
 use tokio_postgres::Row;
 
@@ -14,7 +15,8 @@ use crate::{
     PostgresStore,
     batch::{each, split_at_repeats, written},
     bound_query::{bind, columns},
-    columns::{Micros, PostgresRow, duration_micros, read_rows},
+    causes::FailureColumns,
+    columns::{Micros, PostgresRow, read_records, read_rows},
     journal::JournalColumns,
     queries,
 };
@@ -64,12 +66,11 @@ impl Items for PostgresStore {
                 session.query(read).await?
             }
         };
-        let taken = read_names(&found, |row| row.get::<&str>())?;
+        let taken = read_names(&found, ReadColumn::<&str>::get)?;
         let answer = |(item, id): (&NewItem, Option<ItemId>)| match (id, taken.get(&name_of(item)))
         {
             (Some(id), _) => Ok(AddedItem::Accepted(id)),
-            (None, Some((id, sha256))) if *sha256 == item.sha256 => Ok(AddedItem::Duplicate(*id)),
-            (None, Some((id, _))) => Ok(AddedItem::Conflict(*id)),
+            (None, Some((id, sha256))) => Ok(item.refused_by(*id, sha256)),
             (None, None) => Err(Error::Unavailable {
                 doing: ADDING.to_owned(),
                 source: "an item was removed while another of its name was added".into(),
@@ -88,28 +89,19 @@ impl Items for PostgresStore {
         let ids = each(ids, |id| id.0);
         let mut session = self.session(DOING).await?;
         let rows = session.query(bind!(queries::ITEMS_BY_ID, ids => &ids)).await?;
-        read_rows(&rows, DOING, read_item)
+        read_records(&rows, DOING)
     }
 
     async fn items_page(
         &self,
-        filter: &ItemFilter,
+        filter: &Selection,
         after: ItemId,
         limit: u32,
     ) -> Result<Vec<ItemRecord>> {
-        let ItemFilter { upload, group, status } = filter;
-        let status = status.map(ItemStatus::name);
+        let page = bind!(queries::ITEMS_PAGE, after => &after.0, limit => &i64::from(limit));
         let mut session = self.session(LISTING).await?;
-        let page = bind!(
-            queries::ITEMS_PAGE,
-            after => &after.0,
-            upload => upload,
-            group_name => group,
-            status => &status,
-            limit => &i64::from(limit),
-        );
-        let rows = session.query(page).await?;
-        read_rows(&rows, LISTING, read_item)
+        let rows = session.select(page, &SelectionSql::ITEMS, filter).await?;
+        read_records(&rows, LISTING)
     }
 
     async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
@@ -118,12 +110,8 @@ impl Items for PostgresStore {
         let ItemGroup { upload, group } = group;
         let counts = bind!(queries::ITEM_COUNTS, upload => upload, group_name => group);
         let rows = session.query(counts).await?;
-        let mut counts = ItemCounts::default();
-        let rows = read_rows(&rows, DOING, |row| {
-            Ok((row.named("status", ItemStatus::from_name)?, row.count("count")?))
-        })?;
-        rows.into_iter().for_each(|(status, count)| counts.add(status, count));
-        Ok(counts)
+        let counts: Vec<(ItemStatus, u64)> = read_records(&rows, DOING)?;
+        Ok(counts.into_iter().collect())
     }
 
     async fn pending_items(
@@ -143,7 +131,7 @@ impl Items for PostgresStore {
                 limit => &i64::from(limit),
             ))
             .await?;
-        read_rows(&rows, LISTING, read_item)
+        read_records(&rows, LISTING)
     }
 
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>> {
@@ -167,6 +155,7 @@ impl Items for PostgresStore {
             ..JournalColumns(journal)
         );
         let applied = self.session(DOING).await?.query(drop).await?;
+        redrive_store::failpoint!("postgres.drop_items.committed");
         written(&applied, DOING, drops.len())
     }
 
@@ -181,10 +170,15 @@ impl Items for PostgresStore {
             &groups,
             |groups| bind!(queries::MOVE_ITEMS, [MoveColumns, JournalColumns] => groups),
         );
+        let attempts: Vec<AttemptRecord> =
+            moves.iter().filter_map(|step| step.ledger_row(AttemptNumber(0))).collect();
+        let failures = FailureColumns::of(&attempts);
+        let record = bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
+        let mut session = self.session(DOING).await?;
         let answers = match &updates[..] {
             [] => return Ok(Vec::new()),
-            [lone] => vec![self.session(DOING).await?.query(*lone).await?],
-            several => self.session(DOING).await?.transaction(several).await?,
+            [lone] if failures.is_empty() => vec![session.query(*lone).await?],
+            several => session.transaction(&[several, &[record]].concat()).await?,
         };
         redrive_store::failpoint!("postgres.move_items.committed");
         let mut all = Vec::with_capacity(moves.len());
@@ -210,21 +204,14 @@ impl Items for PostgresStore {
             );
             let rows = session.query(take).await?;
             redrive_store::failpoint!("postgres.claim_group.committed");
-            let lease = read_rows(&rows, DOING, |row| {
-                Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
-            })?;
-            if let Some(lease) = lease.into_iter().next() {
+            if let Some(lease) = read_records(&rows, DOING)?.pop() {
                 return Ok(ClaimedGroup::Held(lease));
             }
             let holder = bind!(queries::GROUP_HOLDER, upload => upload, group_name => group);
             let rows = session.query(holder).await?;
-            let holder = read_rows(&rows, DOING, |row| {
-                let (owner, until) = (row.get::<Option<String>>()?, row.optional_timestamp()?);
-                let held = owner.map(WorkerId).zip(until);
-                Ok(held.map(|(owner, until)| ClaimedGroup::Busy { owner, until }))
-            })?;
-            if let Some(holder) = holder.into_iter().flatten().next() {
-                return Ok(holder);
+            let holder: Vec<Option<ExpiringLease>> = read_records(&rows, DOING)?;
+            if let Some(ExpiringLease { owner, until }) = holder.into_iter().flatten().next() {
+                return Ok(ClaimedGroup::Busy { owner, until });
             }
         }
         let source = "the group was claimed and released by others at the same time".into();
@@ -316,28 +303,11 @@ fn move_columns(moves: &[ItemMove]) -> Result<(MoveColumns<'_>, JournalColumns<'
         fingerprint: each(&ledger, |row| row.as_ref()?.fingerprint.clone()),
         cause: each(&ledger, |row| row.as_ref()?.cause.map(Cause::name)),
         worker: each(&ledger, |row| row.as_ref().map(|row| row.worker.clone())),
-        asked_us: each(&ledger, |row| row.as_ref()?.asked.map(duration_micros)),
+        asked_us: each(&ledger, |row| row.as_ref()?.asked_us()),
         if_sha256: each(moves, |step| step.if_sha256.as_deref()),
         content_url: each(moves, |step| Some(step.content.as_ref()?.content_url.as_str())),
         size_bytes: each(moves, |step| i64::try_from(step.content.as_ref()?.size_bytes).ok()),
         sha256: each(moves, |step| Some(step.content.as_ref()?.sha256.as_str())),
     };
     Ok((columns, JournalColumns::of(moves.iter().map(|step| step.journal.as_ref()))))
-}
-
-fn read_item(row: &mut PostgresRow<'_>) -> Result<ItemRecord> {
-    Ok(ItemRecord {
-        id: ItemId(row.get()?),
-        group: ItemGroup { upload: row.get()?, group: row.get()? },
-        name: row.get()?,
-        content_url: row.get()?,
-        size_bytes: row.count("size_bytes")?,
-        sha256: row.get()?,
-        status: row.named("status", ItemStatus::from_name)?,
-        upload_attempts: row.count("upload_attempts")?,
-        attempts_at_reset: row.count("attempts_at_reset")?,
-        last_attempt: AttemptNumber(row.count("last_attempt")?),
-        rejection_reason: row.get()?,
-        updated_at: row.timestamp()?,
-    })
 }

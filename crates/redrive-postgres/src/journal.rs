@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    Error, Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace, Result, Written,
+    Error, Journal, JournalEntry, JournalFilter, JournalRecord, MAX_PAGE_BYTES, ReadColumn,
+    ReaderPlace, Result, Written,
 };
 use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
     bound_query::{BoundQuery, bind, columns},
-    columns::{Micros, PostgresRow, read_rows},
+    columns::{Micros, read_records, read_rows},
     queries,
 };
 
@@ -50,10 +51,15 @@ impl Journal for PostgresStore {
                 after => &after,
                 action => action,
                 limit => &limit,
+                max_bytes => &(MAX_PAGE_BYTES as i64),
             ),
-            None => {
-                bind!(queries::JOURNAL_PAGE, after => &after, action => action, limit => &limit)
-            }
+            None => bind!(
+                queries::JOURNAL_PAGE,
+                after => &after,
+                action => action,
+                limit => &limit,
+                max_bytes => &(MAX_PAGE_BYTES as i64),
+            ),
         };
         self.read_journal(page).await
     }
@@ -62,10 +68,8 @@ impl Journal for PostgresStore {
         const DOING: &str = "reading the position of a journal reader";
         let mut session = self.session(DOING).await?;
         let place = |rows: &[Row]| {
-            let places = read_rows(rows, DOING, |row| {
-                Ok(ReaderPlace { settled: row.get()?, seen: row.get()?, seen_at: row.timestamp()? })
-            });
-            places.map(|mut places| places.pop())
+            let places = read_records(rows, DOING);
+            places.map(|mut places: Vec<ReaderPlace>| places.pop())
         };
         let read = bind!(queries::JOURNAL_READER, name => &name);
         if let Some(place) = place(&session.query(read).await?)? {
@@ -102,7 +106,7 @@ impl PostgresStore {
     pub(crate) async fn read_journal(&self, page: BoundQuery<'_>) -> Result<Vec<JournalRecord>> {
         const DOING: &str = "reading the journal";
         let rows = self.session(DOING).await?.query(page).await?;
-        read_rows(&rows, DOING, read_entry)
+        read_records(&rows, DOING)
     }
 }
 
@@ -134,19 +138,4 @@ impl<'a> JournalColumns<'a> {
         }
         columns
     }
-}
-
-fn read_entry(row: &mut PostgresRow<'_>) -> Result<JournalRecord> {
-    Ok(JournalRecord {
-        id: row.get()?,
-        entry: JournalEntry {
-            at: row.timestamp()?,
-            actor: row.get()?,
-            action: row.get()?,
-            unit: row.get()?,
-            filter: row.get()?,
-            details: row.get()?,
-            dedupe_key: row.get()?,
-        },
-    })
 }

@@ -6,17 +6,16 @@ use crate::{
     PostgresStore,
     batch::{FirstOccurrences, each},
     bound_query::bind,
-    columns::{Micros, PostgresRow, read_rows},
+    columns::{Micros, PostgresRow, read_records, read_rows},
     journal::JournalColumns,
-    partition_columns::{read_key, read_run_id},
     queries,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::Epoch;
+use redrive_core::{PartitionKey, PartitionRunId};
 use redrive_store::{
-    ExpiredLease, ItemGroup, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases, Result,
-    WorkerId, Written,
+    ExpiredLease, FromRow, ItemGroup, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases, Result,
+    RowReader, WorkerId, Written,
 };
 
 #[async_trait]
@@ -47,11 +46,7 @@ impl Leases for PostgresStore {
         let rows = session.query(renew).await?;
         redrive_store::failpoint!("postgres.renew.committed");
         self.correct_clock(&mut session).await;
-        let held: HashSet<LeaseRef> = read_rows(&rows, DOING, |row| {
-            Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
-        })?
-        .into_iter()
-        .collect();
+        let held: HashSet<LeaseRef> = read_records(&rows, DOING)?.into_iter().collect();
         Ok(each(leases, |lease| Written::from_changed(held.contains(lease))))
     }
 
@@ -78,14 +73,7 @@ impl Leases for PostgresStore {
             limit => &i64::from(limit),
         );
         let rows = self.session(DOING).await?.query(page).await?;
-        read_rows(&rows, DOING, |row| {
-            Ok(ExpiredLease {
-                lease: LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) },
-                owner: WorkerId(row.get()?),
-                until: row.timestamp()?,
-                claimed_at: row.optional_timestamp()?,
-            })
-        })
+        read_records(&rows, DOING)
     }
 
     async fn next_lease_end(&self, kind: Leased, now: Timestamp) -> Result<Option<Timestamp>> {
@@ -206,17 +194,12 @@ impl ReleaseKind {
     ) -> Result<JournalEntry> {
         Ok(match self {
             Self::Partition => {
-                let run_id = read_run_id(row, "run_id")?;
-                release.partition_entry(&read_key(row)?, run_id.as_ref(), at)
+                let run_id: Option<PartitionRunId> =
+                    row.optional_named("run_id", |id| id.parse().ok())?;
+                release.partition_entry(&PartitionKey::from_row(row)?, run_id.as_ref(), at)
             }
-            Self::Group => {
-                let group = ItemGroup { upload: row.get()?, group: row.get()? };
-                release.group_entry(&group, at)
-            }
-            Self::Sample => {
-                let stage: Option<&str> = row.get()?;
-                release.sample_entry(stage.unwrap_or_default(), at)
-            }
+            Self::Group => release.group_entry(&ItemGroup::from_row(row)?, at),
+            Self::Sample => release.sample_entry(row.optional_text()?.unwrap_or_default(), at),
             Self::Source => release.feed_entry(at),
         })
     }

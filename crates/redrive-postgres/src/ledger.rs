@@ -1,19 +1,16 @@
 //! The ledger: all attempts.
 
-use std::time::Duration;
-
 use crate::{
     PostgresStore,
     batch::each,
     bound_query::{bind, columns},
-    columns::{Micros, PostgresRow, duration_micros, read_rows},
+    causes::FailureColumns,
+    columns::{Micros, read_records},
     queries,
 };
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause};
-use redrive_store::{
-    AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, Result, UnitKind, UnitRow,
-};
+use redrive_store::{AttemptRecord, Ledger, LedgerPlace, Result, UnitKind, UnitRow};
 
 #[async_trait]
 impl Ledger for PostgresStore {
@@ -24,7 +21,12 @@ impl Ledger for PostgresStore {
         let mut session = self.session("writing the ledger").await?;
         let attempts = each(attempts, |attempt| attempt);
         let columns = AttemptColumns::of(&attempts);
-        session.query(bind!(queries::INSERT_ATTEMPTS, ..AttemptColumns(columns))).await.map(drop)
+        let failures = FailureColumns::of(attempts.iter().copied());
+        let writes = [
+            bind!(queries::INSERT_ATTEMPTS, ..AttemptColumns(columns)),
+            bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures)),
+        ];
+        session.transaction(&writes).await.map(drop)
     }
 
     async fn attempts_of(
@@ -45,7 +47,7 @@ impl Ledger for PostgresStore {
                 limit => &i64::from(limit),
             ))
             .await?;
-        read_rows(&rows, DOING, read_attempt)
+        read_records(&rows, DOING)
     }
 
     async fn ledger_page(
@@ -67,7 +69,7 @@ impl Ledger for PostgresStore {
                 limit => &i64::from(limit),
             ))
             .await?;
-        read_rows(&rows, DOING, read_attempt)
+        read_records(&rows, DOING)
     }
 }
 
@@ -113,36 +115,9 @@ impl<'a> AttemptColumns<'a> {
             message: each(attempts, |row| row.message.as_deref()),
             fingerprint: each(attempts, |row| row.fingerprint.as_deref()),
             cause: each(attempts, |row| row.cause.map(Cause::name)),
-            delay_us: each(attempts, |row| row.delay.map(duration_micros)),
+            delay_us: each(attempts, |row| row.delay_us()),
             worker: each(attempts, |row| row.worker.as_str()),
-            asked_us: each(attempts, |row| row.asked.map(duration_micros)),
+            asked_us: each(attempts, |row| row.asked_us()),
         }
     }
-}
-
-pub(crate) fn read_attempt(row: &mut PostgresRow<'_>) -> Result<AttemptRecord> {
-    let kind = row.named("kind", UnitKind::from_name)?;
-    Ok(AttemptRecord {
-        unit: UnitRow { kind, id: row.get()?, stage: row.get()? },
-        stage_config_hash: row.get()?,
-        attempt: AttemptNumber(row.count("attempt")?),
-        counted: row.get()?,
-        run_id: row.get()?,
-        started_at: row.timestamp()?,
-        ended_at: row.timestamp()?,
-        outcome: row.named("outcome", AttemptOutcome::from_name)?,
-        class: row.get()?,
-        code: row.get()?,
-        message: row.get()?,
-        fingerprint: row.get()?,
-        cause: row.optional_named("cause", Cause::from_name)?,
-        delay: read_duration(row)?,
-        worker: row.get()?,
-        asked: read_duration(row)?,
-    })
-}
-
-fn read_duration(row: &mut PostgresRow<'_>) -> Result<Option<Duration>> {
-    let micros: Option<i64> = row.get()?;
-    Ok(micros.map(|micros| Duration::from_micros(micros.unsigned_abs())))
 }

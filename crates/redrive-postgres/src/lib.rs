@@ -36,6 +36,7 @@ mod claim_cursor;
 mod store;
 
 mod backfill;
+mod causes;
 mod figures;
 mod items;
 mod journal;

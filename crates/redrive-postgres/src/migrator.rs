@@ -5,93 +5,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    AppliedMigration, Direction, Error, Migration, MigrationStep, Migrator, Result, SchemaStatus,
+    Direction, Error, Migration, MigrationStep, Migrator, ReadColumn, Result, SchemaStatus,
     plan_steps,
 };
 
 use crate::{
     PostgresOptions,
     bound_query::{SqlQuery, bind, sql_query},
-    columns::{Micros, read_rows},
+    columns::{Micros, read_records, read_rows},
     pool::{ConnectionPool, ConnectionTimeouts},
     session::Session,
     url::ConnectionTarget,
 };
 
-pub const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "runs_items_attempts_journal",
-        up: include_str!("../migrations/0001_runs_items_attempts_journal.up.sql"),
-        down: include_str!("../migrations/0001_runs_items_attempts_journal.down.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "upload_attempts",
-        up: include_str!("../migrations/0002_upload_attempts.up.sql"),
-        down: include_str!("../migrations/0002_upload_attempts.down.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "partitions",
-        up: include_str!("../migrations/0003_partitions.up.sql"),
-        down: include_str!("../migrations/0003_partitions.down.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "upload_groups",
-        up: include_str!("../migrations/0004_upload_groups.up.sql"),
-        down: include_str!("../migrations/0004_upload_groups.down.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "plain_checks",
-        up: include_str!("../migrations/0005_plain_checks.up.sql"),
-        down: include_str!("../migrations/0005_plain_checks.down.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "pipelines",
-        up: include_str!("../migrations/0006_pipelines.up.sql"),
-        down: include_str!("../migrations/0006_pipelines.down.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "prune",
-        up: include_str!("../migrations/0007_prune.up.sql"),
-        down: include_str!("../migrations/0007_prune.down.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "journal_readers",
-        up: include_str!("../migrations/0008_journal_readers.up.sql"),
-        down: include_str!("../migrations/0008_journal_readers.down.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "claim_stage",
-        up: include_str!("../migrations/0009_claim_stage.up.sql"),
-        down: include_str!("../migrations/0009_claim_stage.down.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "cheaper_writes",
-        up: include_str!("../migrations/0010_cheaper_writes.up.sql"),
-        down: include_str!("../migrations/0010_cheaper_writes.down.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "run_leases",
-        up: include_str!("../migrations/0011_run_leases.up.sql"),
-        down: include_str!("../migrations/0011_run_leases.down.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "claims_and_hints",
-        up: include_str!("../migrations/0012_claims_and_hints.up.sql"),
-        down: include_str!("../migrations/0012_claims_and_hints.down.sql"),
-    },
-];
+pub const MIGRATIONS: &[Migration] = redrive_store::migrations!();
 
 /// How long one migration may take, and how long it waits for another process's.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(3_600);
@@ -190,7 +117,7 @@ const READING: &str = "reading the schema version";
 /// Reads the applied migrations. Refuses a schema `redrive` that Redrive did not create.
 pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
     let found = session.query(bind!(FIRST_RELATION)).await?;
-    let first = read_rows(&found, READING, |row| row.get::<String>())?;
+    let first: Vec<String> = read_rows(&found, READING, |row| row.get())?;
     match first.first().map(String::as_str) {
         None => return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS }),
         Some("schema_migrations") => {}
@@ -207,13 +134,7 @@ pub(crate) async fn read_status(session: &mut Session) -> Result<SchemaStatus> {
         }
     }
     let rows = session.query(bind!(APPLIED_MIGRATIONS)).await?;
-    let applied = read_rows(&rows, READING, |row| {
-        Ok(AppliedMigration {
-            version: row.count("version")?,
-            name: row.get()?,
-            applied_at: row.timestamp()?,
-        })
-    })?;
+    let applied = read_records(&rows, READING)?;
     Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 
@@ -259,9 +180,8 @@ async fn run_steps(
 /// schemas is needed, so an administrator can create the schema for another user.
 async fn prepare(session: &mut Session) -> Result<()> {
     let rows = session.query(bind!(MIGRATION_SETTING)).await?;
-    let mut found = read_rows(&rows, READING, |row| {
-        Ok((row.get::<String>()?, row.get::<String>()?, row.get::<bool>()?, row.get::<bool>()?))
-    })?;
+    let mut found: Vec<(String, String, bool, bool)> =
+        read_rows(&rows, READING, |row| Ok((row.get()?, row.get()?, row.get()?, row.get()?)))?;
     let Some((encoding, user, schema, bookkeeping)) = found.pop() else {
         return Err(Error::misuse(READING, "the server gave no answer"));
     };

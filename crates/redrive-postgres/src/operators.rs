@@ -1,18 +1,15 @@
 //! Actions of operators on runs, and edits of data.
 
-use std::collections::HashMap;
-
-use redrive_core::{RunId, RunState, RunStatus};
+use redrive_core::{RunId, RunState};
 use redrive_store::{
     DataEdit, Error, JournalEntry, Operator, Result, RunAction, RunChange, Written,
 };
-use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
     batch::{each, written},
     bound_query::bind,
-    columns::read_rows,
+    columns::read_records,
     journal::JournalColumns,
     queries,
 };
@@ -35,7 +32,7 @@ pub(crate) async fn change_runs(
     let locked =
         session.begin(bind!(queries::STATES_OF_RUNS, ids => &each(ids, |id| id.0))).await?;
     redrive_store::failpoint!("postgres.change.locked");
-    let changes = action.changes(ids, states(&locked, doing)?);
+    let changes = action.changes(ids, read_records::<(RunId, RunState)>(&locked, doing)?);
     let done: Vec<(RunId, RunState)> = changes
         .iter()
         .filter_map(|(id, change)| match change {
@@ -69,15 +66,6 @@ pub(crate) async fn change_runs(
     }
     session.commit().await?;
     Ok(changes.into_iter().map(|(_, change)| change).collect())
-}
-
-fn states(rows: &[Row], doing: &'static str) -> Result<HashMap<RunId, RunState>> {
-    let states = read_rows(rows, doing, |row| {
-        let id = RunId(row.get()?);
-        let status = row.named("status", RunStatus::from_name)?;
-        Ok((id, RunState::of(status, row.get()?)))
-    })?;
-    Ok(states.into_iter().collect())
 }
 
 /// What an edit changes.

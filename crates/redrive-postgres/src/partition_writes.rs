@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId};
 use redrive_store::{
-    AuditContext, JournalEntry, NamedPartition, PartitionAction, PartitionChange, PartitionFinish,
-    PartitionRecord, PartitionWrite, Result, WorkWrite, Written,
+    AuditContext, FromRow, JournalEntry, NamedPartition, PartitionAction, PartitionChange,
+    PartitionFinish, PartitionRecord, PartitionWrite, ReadColumn, Result, WorkWrite, Written,
 };
 use tokio_postgres::Row;
 
@@ -18,10 +18,11 @@ use crate::{
     PostgresStore,
     batch::each,
     bound_query::{BoundQuery, bind, columns},
-    columns::{Micros, read_rows},
+    causes::FailureColumns,
+    columns::{Micros, read_records, read_rows},
     journal::JournalColumns,
     ledger::AttemptColumns,
-    partition_columns::{KeyColumns, read_key, read_partition},
+    partition_columns::KeyColumns,
     queries,
     session::Session,
 };
@@ -119,13 +120,18 @@ async fn lock(
 
 fn read_found(results: &[Vec<Row>], doing: &'static str) -> Result<Records> {
     let rows = results.last().map(Vec::as_slice).unwrap_or_default();
-    let found = read_rows(rows, doing, read_partition)?.into_iter();
-    Ok(found.map(|record| (record.key.clone(), record)).collect())
+    let found: Vec<PartitionRecord> = read_records(rows, doing)?;
+    Ok(found.into_iter().map(|record| (record.key.clone(), record)).collect())
 }
 
-fn read_created(rows: &[Row], audit: &AuditContext, doing: &'static str) -> Result<Records> {
+/// The entries that a query has created, from their ids and keys.
+pub(crate) fn read_created(
+    rows: &[Row],
+    audit: &AuditContext,
+    doing: &'static str,
+) -> Result<Records> {
     let created = read_rows(rows, doing, |row| {
-        let (id, key) = (PartitionId(row.get()?), read_key(row)?);
+        let (id, key) = (PartitionId(row.get()?), PartitionKey::from_row(row)?);
         Ok((key.clone(), PartitionRecord::new(id, key, audit.by.at)))
     })?;
     Ok(created.into_iter().collect())
@@ -149,12 +155,17 @@ async fn apply(session: &mut Session, writes: &[PartitionWrite]) -> Result<()> {
     let work_columns = WorkArrays::of(&put);
     let ledger = AttemptColumns::of(&attempts);
     let journal = JournalColumns::of(entries.iter().copied().map(Some));
+    let failures = FailureColumns::of(attempts.iter().copied());
     let steps = [
         (state.is_empty(), bind!(queries::WRITE_PARTITIONS, ..StateColumns(state_columns))),
         (removed.is_empty(), bind!(queries::REMOVE_PARTITION_WORK, id => &removed)),
         (put.is_empty(), bind!(queries::PUT_PARTITION_WORK, ..WorkArrays(work_columns))),
         (attempts.is_empty(), bind!(queries::INSERT_ATTEMPTS, ..AttemptColumns(ledger))),
         (entries.is_empty(), bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal))),
+        (
+            failures.is_empty(),
+            bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures)),
+        ),
     ];
     let writes: Vec<BoundQuery<'_>> =
         steps.iter().filter(|(empty, _)| !empty).map(|(_, write)| *write).collect();

@@ -7,9 +7,9 @@ use crate::{
     backfill::backfill,
     batch::each,
     bound_query::{bind, columns},
-    columns::{Day, Micros, read_rows},
+    columns::{Day, Micros, read_records, read_rows},
     connection::BEGIN_FULL_SCAN,
-    partition_columns::{KeyColumns, read_partition},
+    partition_columns::KeyColumns,
     partition_writes::{change, finish},
     queries,
     session::Session,
@@ -20,8 +20,8 @@ use redrive_core::{
 };
 use redrive_store::{
     AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, NamedPartition, PartitionAction,
-    PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
-    PartitionRecord, PartitionSeries, Partitions, Result, Written,
+    PartitionChange, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
+    PartitionSeries, Partitions, ReadColumn, Result, RowReader, Selection, SelectionSql, Written,
 };
 
 #[async_trait]
@@ -40,7 +40,7 @@ impl Partitions for PostgresStore {
         let ids = each(leases, |lease| lease.id);
         let read = bind!(queries::PARTITIONS_AT_WORK, id => &ids);
         let rows = self.session(DOING).await?.query(read).await?;
-        Ok(ClaimedPartition::under(leases, read_rows(&rows, DOING, read_partition)?))
+        Ok(ClaimedPartition::under(leases, read_records(&rows, DOING)?))
     }
 
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
@@ -75,7 +75,7 @@ impl Partitions for PostgresStore {
         let columns = KeyColumns::of(&each(keys, |key| key));
         let mut session = self.session(DOING).await?;
         let rows = session.query(bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns))).await?;
-        let records = read_rows(&rows, DOING, read_partition)?;
+        let records: Vec<PartitionRecord> = read_records(&rows, DOING)?;
         let found: HashMap<PartitionKey, PartitionRecord> =
             records.into_iter().map(|record| (record.key.clone(), record)).collect();
         Ok(each(keys, |key| found.get(key).cloned()))
@@ -83,7 +83,7 @@ impl Partitions for PostgresStore {
 
     async fn partitions_page(
         &self,
-        filter: &PartitionFilter,
+        filter: &Selection,
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<PartitionRecord>> {
@@ -98,24 +98,12 @@ impl Partitions for PostgresStore {
             last_customer_id: &end.customer_id,
             last_query_name: &end.query_name,
             last_logical_date: day(&end),
-            source: filter.source.as_deref(),
-            customer_id: filter.customer_id.as_deref(),
-            query_name: filter.query_name.as_deref(),
-            since: filter.since.map(Day::On),
-            until: filter.until.map(Day::On),
             limit: i64::from(limit),
         };
-        let page = if filter.status == Some(PartitionStatus::Failed) {
-            bind!(queries::FAILED_PARTITIONS_PAGE, ..PageBounds(bounds))
-        } else {
-            bind!(
-                queries::PARTITIONS_PAGE,
-                status => &filter.status.map(PartitionStatus::name),
-                ..PageBounds(bounds)
-            )
-        };
-        let rows = self.session(DOING).await?.query(page).await?;
-        read_rows(&rows, DOING, read_partition)
+        let page = bind!(queries::PARTITIONS_PAGE, ..PageBounds(bounds));
+        let mut session = self.session(DOING).await?;
+        let rows = session.select(page, &SelectionSql::PARTITIONS, filter).await?;
+        read_records(&rows, DOING)
     }
 
     async fn partitions_by_id(
@@ -127,7 +115,7 @@ impl Partitions for PostgresStore {
         let mut session = self.session(DOING).await?;
         let page = bind!(queries::PARTITIONS_BY_ID, after => &after.0, limit => &i64::from(limit));
         let rows = session.query(page).await?;
-        read_rows(&rows, DOING, read_partition)
+        read_records(&rows, DOING)
     }
 
     async fn partition_dates(
@@ -146,9 +134,7 @@ impl Partitions for PostgresStore {
             until => &Day::On(range.until()),
         );
         let rows = self.session(DOING).await?.query(dates).await?;
-        read_rows(&rows, DOING, |row| {
-            Ok((row.date()?, row.named("status", PartitionStatus::from_name)?))
-        })
+        read_records(&rows, DOING)
     }
 
     async fn partition_counts(&self) -> Result<Vec<PartitionCount>> {
@@ -171,15 +157,12 @@ impl Partitions for PostgresStore {
         const DOING: &str = "reading the backlog of a source";
         let backlog = bind!(queries::PARTITION_BACKLOG, source => &source);
         let rows = self.session(DOING).await?.query(backlog).await?;
-        let backlogs = read_rows(&rows, DOING, |row| {
-            Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
-        })?;
-        Ok(backlogs.into_iter().next().unwrap_or_default())
+        Ok(read_records(&rows, DOING)?.pop().unwrap_or_default())
     }
 }
 
 columns! {
-    /// Where a page of partitions begins and ends, and the parts of a key that must match.
+    /// Where a page of partitions begins and ends.
     struct PageBounds<'a> {
         after_source: &'a str,
         after_customer_id: &'a str,
@@ -189,11 +172,6 @@ columns! {
         last_customer_id: &'a str,
         last_query_name: &'a str,
         last_logical_date: Day,
-        source: Option<&'a str>,
-        customer_id: Option<&'a str>,
-        query_name: Option<&'a str>,
-        since: Option<Day>,
-        until: Option<Day>,
         limit: i64,
     }
 }
@@ -228,7 +206,7 @@ async fn claim_work(
     let both = [update, read];
     let results = session.commit_all(if ids.is_empty() { &[] } else { &both }).await?;
     let rows = results.last().map(Vec::as_slice).unwrap_or_default();
-    let records = read_rows(rows, CLAIMING, read_partition)?;
+    let records: Vec<PartitionRecord> = read_records(rows, CLAIMING)?;
     Ok(ClaimedPartition::in_order(records.into_iter().filter_map(ClaimedPartition::of)))
 }
 

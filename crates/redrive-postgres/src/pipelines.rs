@@ -7,20 +7,19 @@ use crate::{
     PostgresStore,
     batch::{FirstOccurrences, each},
     bound_query::{BoundQuery, bind},
-    columns::{Micros, PostgresRow, read_rows},
+    columns::{Micros, read_records, read_rows},
     journal::JournalColumns,
     queries,
     session::Session,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
+use redrive_core::PipelineRunId;
 use redrive_store::{
-    AttemptOutcome, Backlog, Error, ExpiringLease, JournalEntry, LeaseRef, NewPipelineRun,
-    Operator, PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWrite,
-    Pipelines, PrunedSamples, Result, Served, SourceClaim, SourceFinish, SourcePosition,
-    StageCount, StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json,
-    start_entry,
+    Backlog, Error, FromRow, JournalEntry, LeaseRef, NewPipelineRun, Operator, PipelineAction,
+    PipelineChange, PipelineRunRecord, PipelineWrite, Pipelines, ReadColumn, Result, RowReader,
+    Selection, SelectionSql, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
+    StageStats, Written, rules_to_json, start_entry,
 };
 
 #[async_trait]
@@ -43,21 +42,18 @@ impl Pipelines for PostgresStore {
 
     async fn pipeline_runs_page(
         &self,
-        filter: &PipelineRunFilter,
+        filter: &Selection,
         before: PipelineRunId,
         limit: u32,
     ) -> Result<Vec<PipelineRunRecord>> {
-        let PipelineRunFilter { pipeline, status } = filter;
-        let status = status.map(PipelineStatus::name);
         let page = bind!(
             queries::PIPELINE_RUNS_PAGE,
             before => &before.0,
             limit => &i64::from(limit),
-            pipeline => pipeline,
-            status => &status,
         );
-        let rows = self.session(READING).await?.query(page).await?;
-        read_rows(&rows, READING, read_run)
+        let mut session = self.session(READING).await?;
+        let rows = session.select(page, &SelectionSql::PIPELINE_RUNS, filter).await?;
+        read_records(&rows, READING)
     }
 
     async fn change_pipeline_run(
@@ -91,6 +87,7 @@ impl Pipelines for PostgresStore {
             ..JournalColumns(journal)
         );
         let moved = self.session(DOING).await?.query(reposition).await?;
+        redrive_store::failpoint!("postgres.move_source.committed");
         Ok(Written::from_changed(!moved.is_empty()))
     }
 
@@ -108,7 +105,7 @@ impl Pipelines for PostgresStore {
         );
         let rows = self.session(DOING).await?.query(take).await?;
         redrive_store::failpoint!("postgres.claim_feed.committed");
-        let mut runs = read_rows(&rows, DOING, read_run)?;
+        let mut runs: Vec<PipelineRunRecord> = read_records(&rows, DOING)?;
         // RETURNING has no order.
         runs.sort_unstable_by_key(|run| run.id);
         let lease = |run: &PipelineRunRecord| LeaseRef { id: run.id.0, epoch: run.feed_epoch };
@@ -129,17 +126,8 @@ impl Pipelines for PostgresStore {
         const DOING: &str = "counting samples";
         let mut session = self.session(DOING).await?;
         let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
-        let mut stages = vec![StageCount::default(); run.stages.len()];
         let rows = session.query(bind!(queries::STAGE_COUNTS, run_id => &id.0)).await?;
-        let counts = read_rows(&rows, DOING, |row| {
-            Ok((row.count::<usize>("stage")?, row.get::<String>()?, row.count("count")?))
-        })?;
-        for (stage, state, count) in counts {
-            if let Some(stage) = stages.get_mut(stage) {
-                stage.add(&state, count);
-            }
-        }
-        Ok(stages)
+        Ok(StageCount::gather(run.stages.len(), read_records(&rows, DOING)?))
     }
 
     async fn stage_stats(&self, id: PipelineRunId) -> Result<Vec<StageStats>> {
@@ -147,16 +135,9 @@ impl Pipelines for PostgresStore {
         let mut session = self.session(DOING).await?;
         let Some(run) = by_id(&mut session, &[id]).await?.pop() else { return Ok(Vec::new()) };
         let rows = session.query(bind!(queries::STAGE_EXECUTIONS, run_id => &id.0)).await?;
-        let executions = read_rows(&rows, DOING, |row| {
-            Ok((row.get()?, row.count("executions")?, row.count("count")?))
-        })?;
+        let executions = read_records(&rows, DOING)?;
         let rows = session.query(bind!(queries::STAGE_OUTCOMES, run_id => &id.0)).await?;
-        let outcomes = read_rows(&rows, DOING, |row| {
-            let stage = row.get()?;
-            let outcome = row.named("outcome", AttemptOutcome::from_name)?;
-            Ok((stage, outcome, row.get()?, row.count("count")?))
-        })?;
-        Ok(StageStats::gather(&run.stages, executions, outcomes))
+        Ok(StageStats::gather(&run.stages, executions, read_records(&rows, DOING)?))
     }
 
     async fn pipeline_backlog(&self, served: &Served) -> Result<Backlog> {
@@ -168,10 +149,7 @@ impl Pipelines for PostgresStore {
             run_id => &run.map(|run| run.0),
         );
         let rows = self.session(READING).await?.query(backlog).await?;
-        let backlogs = read_rows(&rows, READING, |row| {
-            Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
-        })?;
-        Ok(backlogs.into_iter().next().unwrap_or_default())
+        Ok(read_records(&rows, READING)?.pop().unwrap_or_default())
     }
 
     async fn next_sample_due(&self, served: &Served, stage: u32) -> Result<Option<Timestamp>> {
@@ -231,7 +209,7 @@ async fn change(
     let mut session = store.session(DOING).await?;
     let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &vec![id.0]);
     let rows = session.begin(lock).await?;
-    let run = read_rows(&rows, DOING, read_run)?.pop();
+    let run: Option<PipelineRunRecord> = read_records(&rows, DOING)?.pop();
     redrive_store::failpoint!("postgres.pipeline_change.locked");
     let before = run.as_ref().map(|run| run.progress.status);
     let write = run.as_ref().and_then(|run| action.write(run, by));
@@ -260,7 +238,7 @@ async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<
     redrive_store::failpoint!("postgres.finish_feed.row");
     let writes = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
-        let run = read_run(row)?;
+        let run = PipelineRunRecord::from_row(row)?;
         let finish = place.checked_sub(1).and_then(|place| batch.rows.get(place));
         Ok(finish.and_then(|SourceFinish { failure, at, worker, .. }| {
             let (before, failure) = (run.progress, failure.as_ref()?);
@@ -277,7 +255,7 @@ async fn finish(store: &PostgresStore, finishes: &[SourceFinish]) -> Result<Vec<
 async fn by_id(session: &mut Session, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>> {
     let read = bind!(queries::PIPELINE_RUNS_BY_ID, ids => &each(ids, |id| id.0));
     let rows = session.query(read).await?;
-    read_rows(&rows, READING, read_run)
+    read_records(&rows, READING)
 }
 
 /// Writes the progress of locked runs with their journal entries, runs some more queries and commits. Returns
@@ -312,47 +290,9 @@ pub(crate) async fn write_runs(
     all.extend((!entries.is_empty()).then_some(insert));
     all.push(update);
     let written = session.commit_all(&all).await?.pop().unwrap_or_default();
-    read_rows(&written, "writing pipeline runs", read_run)
+    read_records(&written, "writing pipeline runs")
 }
 
 pub(crate) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn read_run(row: &mut PostgresRow<'_>) -> Result<PipelineRunRecord> {
-    let id = PipelineRunId(row.get()?);
-    let (pipeline, stages) = (row.get()?, row.get()?);
-    let rules = row.named("rules", |text| Some(rules_from_json(text)))?;
-    let (read_ahead, source) = (row.count("read_ahead")?, row.get()?);
-    let (lines, bytes) = (row.count("source_lines")?, row.count("source_bytes")?);
-    let check = row.get()?;
-    let status = row.named("status", PipelineStatus::from_name)?;
-    let tally =
-        [row.count("total")?, row.count("succeeded")?, row.count("skipped")?, row.count("dlq")?];
-    let done = row.get()?;
-    let budget = [row.count("budget_processed")?, row.count("budget_failed")?];
-    Ok(PipelineRunRecord {
-        id,
-        pipeline,
-        stages,
-        rules,
-        read_ahead,
-        source,
-        position: SourcePosition { lines, bytes, check, done },
-        progress: progress_of(status, tally, done, budget),
-        started_at: row.timestamp()?,
-        started_by: row.get()?,
-        ended_at: row.optional_timestamp()?,
-        stop_reason: row.get()?,
-        feed: ExpiringLease::of(
-            row.get::<Option<String>>()?.map(WorkerId),
-            row.optional_timestamp()?,
-        ),
-        feed_epoch: Epoch(row.get()?),
-        pruned: PrunedSamples {
-            succeeded: row.count("pruned_succeeded")?,
-            skipped: row.count("pruned_skipped")?,
-            dlq: row.count("pruned_dlq")?,
-        },
-    })
 }

@@ -4,17 +4,14 @@ use crate::{
     PostgresStore,
     batch::each,
     bound_query::{BoundQuery, bind},
-    columns::{Micros, read_rows},
-    ledger::read_attempt,
+    columns::{Micros, read_records, read_rows},
     queries,
-    runs::read_run,
-    samples::read_sample,
 };
 use async_trait::async_trait;
 use redrive_core::{RunId, SampleId};
 use redrive_store::{
     AttemptRecord, Error, ExportedUnit, LedgerPlace, PruneFilter, Pruned, Pruning, Result,
-    RunRecord, SampleRecord, UnitKind,
+    RowReader, RunRecord, SampleRecord, UnitKind,
 };
 
 const READING: &str = "reading prunable units";
@@ -36,7 +33,7 @@ impl Pruning for PostgresStore {
             limit => &i64::from(limit),
         );
         let rows = self.session(READING).await?.query(page).await?;
-        read_rows(&rows, READING, read_run)
+        read_records(&rows, READING)
     }
 
     async fn prunable_samples(
@@ -53,7 +50,7 @@ impl Pruning for PostgresStore {
             limit => &i64::from(limit),
         );
         let rows = self.session(READING).await?.query(page).await?;
-        read_rows(&rows, READING, read_sample)
+        read_records(&rows, READING)
     }
 
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64> {
@@ -92,7 +89,7 @@ impl Pruning for PostgresStore {
             limit => &i64::from(limit),
         );
         let rows = self.session(READING).await?.query(page).await?;
-        read_rows(&rows, READING, read_attempt)
+        read_records(&rows, READING)
     }
 
     async fn prune_runs(
@@ -137,8 +134,7 @@ impl Pruning for PostgresStore {
 impl PostgresStore {
     async fn count(&self, query: BoundQuery<'_>) -> Result<u64> {
         let rows = self.session(READING).await?.query(query).await?;
-        let counts = read_rows(&rows, READING, |row| row.count("count"))?;
-        Ok(counts.into_iter().next().unwrap_or_default())
+        Ok(read_records(&rows, READING)?.pop().unwrap_or_default())
     }
 }
 

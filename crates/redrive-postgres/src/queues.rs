@@ -3,14 +3,15 @@
 use crate::{
     PostgresStore,
     bound_query::bind,
-    columns::{Micros, PostgresRow, read_rows},
+    columns::{Micros, PostgresRow, read_records, read_rows},
     connection::BEGIN_FULL_SCAN,
     queries,
 };
 use jiff::Timestamp;
 use redrive_core::{RunState, RunStatus};
 use redrive_store::{
-    Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, Result,
+    Backlog, Categories, Operator, PausedQueue, QueueAction, QueueCount, QueueStats, ReadColumn,
+    Result, RowReader,
 };
 
 pub(crate) async fn stats(store: &PostgresStore) -> Result<Vec<QueueStats>> {
@@ -26,11 +27,10 @@ fn read_count(row: &mut PostgresRow<'_>) -> Result<QueueCount> {
     let queue = row.get()?;
     let status = row.optional_named("status", RunStatus::from_name)?;
     let waits: Option<bool> = row.get()?;
-    let count: Option<i64> = row.get()?;
     let state = status.map(|status| RunState::of(status, waits == Some(true)));
     Ok(QueueCount {
         queue,
-        runs: state.zip(count.map(i64::unsigned_abs)),
+        runs: state.zip(row.optional_count("count")?),
         oldest_ready: row.optional_timestamp()?,
         next_due: row.optional_timestamp()?,
         paused_at: row.optional_timestamp()?,
@@ -73,12 +73,7 @@ pub(crate) async fn resume(store: &PostgresStore, queue: &str, by: &Operator) ->
 pub(crate) async fn paused(store: &PostgresStore) -> Result<Vec<PausedQueue>> {
     const DOING: &str = "listing paused queues";
     let rows = store.session(DOING).await?.query(bind!(queries::PAUSED_QUEUES)).await?;
-    read_rows(&rows, DOING, |row| {
-        Ok(PausedQueue {
-            queue: row.get()?,
-            by: Operator { actor: row.get()?, at: row.timestamp()?, reason: row.get()? },
-        })
-    })
+    read_records(&rows, DOING)
 }
 
 pub(crate) async fn backlog(
@@ -95,10 +90,7 @@ pub(crate) async fn backlog(
         }
     };
     let rows = session.query(backlog).await?;
-    let mut backlogs = read_rows(&rows, DOING, |row| {
-        Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
-    })?;
-    Ok(backlogs.pop().unwrap_or_default())
+    Ok(read_records(&rows, DOING)?.pop().unwrap_or_default())
 }
 
 pub(crate) async fn next_due(

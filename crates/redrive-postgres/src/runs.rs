@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, Epoch, History, RunId, RunStatus};
+use redrive_core::{Cause, RunId};
 use redrive_store::{
-    Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, MAX_PAGE_BYTES, NewRun, Operator,
-    PageLimit, PausedQueue, QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter,
-    RunFinish, RunRecord, Runs, SubmittedRun, WorkerId, Written,
+    Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, FromRow, MAX_PAGE_BYTES, NewRun,
+    Operator, PageLimit, PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RowReader,
+    RunAction, RunChange, RunFinish, RunRecord, Runs, Selection, SelectionSql, SubmittedRun,
+    Written,
 };
 use tokio_postgres::Row;
 
@@ -14,8 +15,9 @@ use crate::{
     PostgresStore,
     batch::{FirstOccurrences, each},
     bound_query::{bind, columns},
+    causes::FailureColumns,
     claim_cursor::ClaimPosition,
-    columns::{Micros, PostgresRow, duration_micros, read_rows},
+    columns::{Micros, PostgresRow, read_records, read_rows},
     journal::JournalColumns,
     operators::{Edited, change_runs},
     queries, queues,
@@ -98,29 +100,25 @@ impl Runs for PostgresStore {
         let ids = each(ids, |id| id.0);
         let mut session = self.session(DOING).await?;
         let rows = session.query(bind!(queries::RUNS_BY_ID, ids => &ids)).await?;
-        read_rows(&rows, DOING, read_run)
+        read_records(&rows, DOING)
     }
 
     async fn runs_page(
         &self,
-        filter: &RunFilter,
+        filter: &Selection,
         after: RunId,
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
-        let RunFilter { queue, category, status } = filter;
         let page = bind!(
             queries::RUNS_PAGE,
             after => &after.0,
             limit => &i64::from(limit.rows),
             with_data => &limit.with_data,
             max_bytes => &(MAX_PAGE_BYTES as i64),
-            queue => queue,
-            category => category,
-            status => &status.map(RunStatus::name),
         );
-        let rows = self.session(DOING).await?.query(page).await?;
-        read_rows(&rows, DOING, read_run)
+        let rows = self.session(DOING).await?.select(page, &SelectionSql::RUNS, filter).await?;
+        read_records(&rows, DOING)
     }
 
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
@@ -207,7 +205,7 @@ async fn claim_rest(
 }
 
 fn count(rows: &[Row]) -> Result<i64> {
-    let counts = read_rows(rows, CLAIMING, |row| row.get::<i64>())?;
+    let counts: Vec<i64> = read_rows(rows, CLAIMING, |row| row.get())?;
     Ok(counts.into_iter().sum())
 }
 
@@ -267,8 +265,9 @@ async fn claim(
     let mut runs = Vec::with_capacity(rows.len());
     for row in rows {
         let row = &mut PostgresRow::new(row, CLAIMING);
-        runs.push(read_claimed(row)?);
-        oldest = row.get::<Option<i64>>()?.map(RunId);
+        runs.push(ClaimedRun::from_row(row)?);
+        let first: Option<i64> = row.get()?;
+        oldest = first.map(RunId);
     }
     // RETURNING has no order.
     runs.sort_unstable_by_key(|run| (run.submitted_at, run.id));
@@ -320,61 +319,25 @@ async fn finish(
         message => &each(&ledger, |row| row.message.as_deref()),
         fingerprint => &each(&ledger, |row| row.fingerprint.as_deref()),
         cause => &each(&ledger, |row| row.cause.map(Cause::name)),
-        delay_us => &each(&ledger, |row| row.delay.map(duration_micros)),
+        delay_us => &each(&ledger, |row| row.delay_us()),
         worker => &each(&ledger, |row| row.worker.as_str()),
-        asked_us => &each(&ledger, |row| row.asked.map(duration_micros)),
+        asked_us => &each(&ledger, |row| row.asked_us()),
         finish_place => &places,
         ..JournalColumns(journal)
     );
-    let rows = session.query(write).await?;
+    let failures = FailureColumns::of(&ledger);
+    let rows = match failures.is_empty() {
+        true => session.query(write).await?,
+        false => {
+            let record =
+                bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
+            session.transaction(&[write, record]).await?.swap_remove(0)
+        }
+    };
     let ready = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
         let id = place.checked_sub(1).and_then(|place| id.get(place).copied());
         Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| ClaimPosition::new(time, RunId(id))))
     })?;
     Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
-}
-
-fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedRun> {
-    Ok(ClaimedRun {
-        id: RunId(row.get()?),
-        category: row.get()?,
-        payload: row.get()?,
-        submitted_at: row.timestamp()?,
-        attempt: AttemptNumber(row.count::<u32>("attempts")?.saturating_add(1)),
-        epoch: Epoch(row.get()?),
-        history: History {
-            counted: row.count("retry_count")?,
-            deferrals: row.count("deferrals")?,
-            lost: 0,
-            first_attempt_at: row.optional_timestamp()?,
-        },
-    })
-}
-
-pub(crate) fn read_run(row: &mut PostgresRow<'_>) -> Result<RunRecord> {
-    Ok(RunRecord {
-        id: RunId(row.get()?),
-        queue: row.get()?,
-        category: row.get()?,
-        payload: row.get()?,
-        submitted_at: row.timestamp()?,
-        not_before: row.optional_timestamp()?,
-        idempotency_key: row.get()?,
-        status: row.named("status", RunStatus::from_name)?,
-        attempts: row.count("attempts")?,
-        attempts_at_reset: row.count("attempts_at_reset")?,
-        retry_count: row.count("retry_count")?,
-        deferrals: row.count("deferrals")?,
-        next_retry_at: row.optional_timestamp()?,
-        first_attempt_at: row.optional_timestamp()?,
-        error_class: row.get()?,
-        error_message: row.get()?,
-        result: row.get()?,
-        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
-        lease_epoch: Epoch(row.get()?),
-        lease_until: row.optional_timestamp()?,
-        ready: row.get()?,
-        due_at: row.optional_timestamp()?,
-    })
 }

@@ -6,26 +6,24 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use redrive_core::{
-    Failure, Fingerprint, Message, PipelineRunId, SampleId, SampleOutcome, SampleStatus,
-};
+use redrive_core::{Failure, Message, PipelineRunId, SampleId, SampleOutcome, SampleStatus};
 use redrive_store::{
-    JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun, PipelineRunRecord, PipelineWrite,
-    Result, SampleChange, SampleColumns, SampleFinish, SampleRecord, SampleWritten, SourcePosition,
-    reopened, reprocess_entry, source_death_entry,
+    AttemptRecord, JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun, PipelineRunRecord,
+    PipelineWrite, ReadColumn, Result, RowReader, SampleChange, SampleColumns, SampleFinish,
+    SampleRecord, SampleWritten, SourcePosition, reopened, reprocess_entry, source_death_entry,
 };
 use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
     batch::{FirstOccurrences, each},
-    bound_query::{bind, columns},
-    columns::{Micros, read_rows},
+    bound_query::{BoundQuery, bind, columns},
+    causes::FailureColumns,
+    columns::{Micros, read_records, read_rows},
     journal::JournalColumns,
     ledger::AttemptColumns,
-    pipelines::{number, read_run, write_runs},
+    pipelines::{number, write_runs},
     queries,
-    samples::read_sample,
     session::Session,
 };
 
@@ -41,7 +39,7 @@ pub(crate) async fn append(
     let mut session = store.session(DOING).await?;
     let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &vec![feed.id]);
     let rows = session.begin(lock).await?;
-    let run = read_rows(&rows, DOING, read_run)?.pop();
+    let run: Option<PipelineRunRecord> = read_records(&rows, DOING)?.pop();
     let Some(run) = run.filter(|run| run.is_fed_by(feed)) else {
         session.commit().await?;
         return Ok(None);
@@ -57,6 +55,9 @@ pub(crate) async fn append(
     let died =
         deaths.iter().map(|(id, failure)| source_death_entry(run.id, *id, failure, at, actor));
     write.journal.splice(0..0, died);
+    let dead = each(&deaths, |(id, failure)| AttemptRecord::dead_line(*id, failure, at, actor));
+    let failures = FailureColumns::of(&dead);
+    let record = bind!(queries::RECORD_CAUSES, in_ledger => &false, ..FailureColumns(failures));
     let move_source = bind!(
         queries::MOVE_SOURCE,
         id => &run.id.0,
@@ -64,7 +65,9 @@ pub(crate) async fn append(
         source_bytes => &number(position.bytes),
         source_check => &position.check,
     );
-    Ok(write_runs(&mut session, &[(run.id, &write)], &[move_source]).await?.pop())
+    let mut steps = vec![move_source];
+    steps.extend((!failures.is_empty()).then_some(record));
+    Ok(write_runs(&mut session, &[(run.id, &write)], &steps).await?.pop())
 }
 
 /// Inserts samples and returns those that are dead letters at once, in their order.
@@ -85,10 +88,7 @@ async fn insert<'a>(
     };
     let code = |sample| failure(sample).map(|failure| failure.code().to_string());
     let message = |sample| failure(sample).map(|failure| failure.message().as_str());
-    let fingerprint = |sample| {
-        let (code, message) = (code(sample)?, message(sample)?);
-        Some(Fingerprint::of(&code, message).to_string())
-    };
+    let fingerprint = |sample| failure(sample).map(|failure| failure.fingerprint().to_string());
     let class = |sample| failure(sample).map(|failure| failure.class().name());
     let insert = bind!(
         queries::INSERT_SAMPLES,
@@ -155,8 +155,13 @@ async fn finish_some(
 
     let mut session = store.session(DOING).await?;
     let ending = runs_of(&batch.rows, |finish| finish.end().is_some());
+    let failures = FailureColumns::of(&ledger);
+    let record = bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
     if ending.is_empty() {
-        let rows = session.query(write).await?;
+        let rows = match failures.is_empty() {
+            true => session.query(write).await?,
+            false => session.transaction(&[write, record]).await?.swap_remove(0),
+        };
         return Ok((written(&batch, &rows, DOING)?, false));
     }
     let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &ending);
@@ -175,7 +180,10 @@ async fn finish_some(
             Some((id, PipelineWrite::after_ends(id, *progress, rules, &ended, at, &actor)))
         })
         .collect();
-    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &[]).await?;
+    // Last, in the exchange that commits: everyone counts the same rows, and no answer is awaited while they are locked.
+    let record: Vec<BoundQuery<'_>> =
+        (!failures.is_empty()).then_some(record).into_iter().collect();
+    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &record).await?;
     Ok((written, writes.iter().any(|(_, write)| write.ended_at.is_some())))
 }
 
@@ -190,9 +198,9 @@ pub(crate) async fn reprocess(
     let lock = bind!(queries::LOCK_SAMPLES, ids => &each(ids, |id| id.0));
     let rows = session.begin(lock).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.locked");
-    let found = read_rows(&rows, DOING, read_sample)?.into_iter();
+    let found: Vec<SampleRecord> = read_records(&rows, DOING)?;
     let mut found: HashMap<SampleId, SampleRecord> =
-        found.map(|sample| (sample.id, sample)).collect();
+        found.into_iter().map(|sample| (sample.id, sample)).collect();
     let (mut reprocessed, mut entries) = (Vec::new(), Vec::new());
     let mut reopens: BTreeMap<PipelineRunId, u64> = BTreeMap::new();
     let changes = each(ids, |id| {
@@ -234,7 +242,8 @@ fn read_runs(
     rows: &[Row],
     doing: &'static str,
 ) -> Result<BTreeMap<PipelineRunId, PipelineRunRecord>> {
-    Ok(read_rows(rows, doing, read_run)?.into_iter().map(|run| (run.id, run)).collect())
+    let runs: Vec<PipelineRunRecord> = read_records(rows, doing)?;
+    Ok(runs.into_iter().map(|run| (run.id, run)).collect())
 }
 
 fn written(

@@ -3,21 +3,22 @@
 use crate::{
     PostgresStore,
     batch::each,
-    bound_query::{bind, columns},
-    columns::{Micros, PostgresRow, read_rows},
+    bound_query::{BoundQuery, bind},
+    columns::{Micros, read_records, read_rows},
     operators::Edited,
     queries,
     sample_writes::{append, finish, reprocess},
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Epoch, History, PipelineRunId, SampleId, SampleStatus};
+use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
-    ClaimedSample, DataEdit, DeadCause, LeaseRef, MAX_PAGE_BYTES, NewSample, Operator, PageLimit,
-    PipelineRunRecord, Result, SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine,
-    SampleRecord, SampleWritten, Samples, Served, SourcePosition, WorkerId, Written,
-    stage_or_source,
+    ClaimedSample, DataEdit, DeadCause, FromRow, LeaseRef, MAX_PAGE_BYTES, NewSample, Operator,
+    PageLimit, PipelineRunRecord, ReadColumn, Result, SampleChange, SampleClaim, SampleFinish,
+    SampleLine, SampleRecord, SampleWritten, Samples, Selection, SelectionSql, Served,
+    SourcePosition, Written,
 };
+use tokio_postgres::Row;
 
 #[async_trait]
 impl Samples for PostgresStore {
@@ -52,7 +53,7 @@ impl Samples for PostgresStore {
         redrive_store::failpoint!("postgres.claim_samples.committed");
         let mut claimed = read_rows(&rows, DOING, |row| {
             let due: bool = row.get()?;
-            Ok((due, read_claimed(row)?))
+            Ok((due, ClaimedSample::from_row(row)?))
         })?;
         // RETURNING has no order.
         claimed.sort_unstable_by_key(|(due, sample)| (sample.run, !due, sample.id));
@@ -77,57 +78,42 @@ impl Samples for PostgresStore {
         let ids = each(ids, |id| id.0);
         let mut session = self.session(READING).await?;
         let rows = session.query(bind!(queries::SAMPLES_BY_ID, ids => &ids)).await?;
-        read_rows(&rows, READING, read_sample)
+        read_records(&rows, READING)
     }
 
     async fn samples_page(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         after: SampleId,
         limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
-        let (status, filter) = (filter.status, FilterValues::of(filter));
         let page = bind!(
-            match status {
-                Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
-                _ => queries::SAMPLES_PAGE,
-            },
+            queries::SAMPLES_PAGE,
             after => &after.0,
             limit => &i64::from(limit.rows),
             with_data => &limit.with_data,
             max_bytes => &(MAX_PAGE_BYTES as i64),
-            ..FilterValues(filter)
         );
-        let rows = self.session(READING).await?.query(page).await?;
-        read_rows(&rows, READING, read_sample)
+        read_records(&select(self, page, filter).await?, READING)
     }
 
     async fn newest_dead_samples(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
-        let filter = FilterValues::of(filter);
-        let page =
-            bind!(queries::NEWEST_DEAD_SAMPLES, limit => &i64::from(limit), ..FilterValues(filter));
-        let rows = self.session(READING).await?.query(page).await?;
-        read_rows(&rows, READING, read_sample)
+        let newest = bind!(queries::NEWEST_DEAD_SAMPLES, limit => &i64::from(limit));
+        read_records(&select(self, newest, filter).await?, READING)
     }
 
-    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
-        let filter = FilterValues::of(filter);
-        let count = bind!(queries::COUNT_SAMPLES, ..FilterValues(filter));
-        let rows = self.session(READING).await?.query(count).await?;
-        let counts = read_rows(&rows, READING, |row| row.count("count"))?;
-        Ok(counts.into_iter().next().unwrap_or_default())
+    async fn count_samples(&self, filter: &Selection) -> Result<u64> {
+        let rows = select(self, bind!(queries::COUNT_SAMPLES), filter).await?;
+        Ok(read_records(&rows, READING)?.pop().unwrap_or_default())
     }
 
-    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
-        let filter = FilterValues::of(filter);
-        let causes =
-            bind!(queries::DEAD_CAUSES, limit => &i64::from(limit), ..FilterValues(filter));
-        let rows = self.session(READING).await?.query(causes).await?;
-        read_rows(&rows, READING, read_cause)
+    async fn dead_causes(&self, filter: &Selection, limit: u32) -> Result<Vec<DeadCause>> {
+        let causes = bind!(queries::DEAD_CAUSES, limit => &i64::from(limit));
+        read_records(&select(self, causes, filter).await?, READING)
     }
 
     async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
@@ -148,15 +134,7 @@ impl Samples for PostgresStore {
             limit => &i64::from(limit),
         );
         let rows = self.session(DOING).await?.query(page).await?;
-        read_rows(&rows, DOING, |row| {
-            Ok(SampleLine {
-                id: SampleId(row.get()?),
-                line: row.count("line")?,
-                hash: row.get()?,
-                status: row.named("status", SampleStatus::from_name)?,
-                stage: row.count("stage")?,
-            })
-        })
+        read_records(&rows, DOING)
     }
 
     async fn reprocess_samples(
@@ -176,107 +154,10 @@ impl Samples for PostgresStore {
 
 const READING: &str = "reading samples";
 
-columns! {
-    /// A sample filter; values that are not given match every sample.
-    struct FilterValues<'a> {
-        run_id: Option<i64>,
-        pipeline: Option<&'a str>,
-        status: Option<&'static str>,
-        stage: Option<&'a str>,
-        error: Option<&'a str>,
-        code: Option<&'a str>,
-        fingerprint: Option<&'a str>,
-        failed_since: Option<Micros>,
-        failed_until: Option<Micros>,
-    }
-}
-
-impl<'a> FilterValues<'a> {
-    fn of(filter: &'a SampleFilter) -> Self {
-        let SampleFilter {
-            pipeline,
-            run,
-            status,
-            stage,
-            error,
-            code,
-            cause,
-            failed_since,
-            failed_until,
-        } = filter;
-        Self {
-            run_id: run.map(|run| run.0),
-            pipeline: pipeline.as_deref(),
-            status: status.map(SampleStatus::name),
-            stage: stage.as_deref(),
-            error: error.as_deref(),
-            code: code.as_deref(),
-            fingerprint: cause.as_deref(),
-            failed_since: failed_since.map(Micros),
-            failed_until: failed_until.map(Micros),
-        }
-    }
-}
-
-fn read_claimed(row: &mut PostgresRow<'_>) -> Result<ClaimedSample> {
-    Ok(ClaimedSample {
-        id: SampleId(row.get()?),
-        run: PipelineRunId(row.get()?),
-        data: row.get()?,
-        attempt: AttemptNumber(row.count::<u32>("attempts")?.saturating_add(1)),
-        epoch: Epoch(row.get()?),
-        history: History {
-            counted: row.count("retry_count")?,
-            deferrals: row.count("deferrals")?,
-            lost: 0,
-            first_attempt_at: row.optional_timestamp()?,
-        },
-    })
-}
-
-fn read_cause(row: &mut PostgresRow<'_>) -> Result<DeadCause> {
-    Ok(DeadCause {
-        fingerprint: row.get()?,
-        pipeline: row.get()?,
-        stage_name: row.get()?,
-        code: row.get()?,
-        example: row.get()?,
-        first: SampleId(row.get()?),
-        count: row.count("count")?,
-        last_attempt_at: row.optional_timestamp()?,
-    })
-}
-
-pub(crate) fn read_sample(row: &mut PostgresRow<'_>) -> Result<SampleRecord> {
-    let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
-    let (pipeline, line) = (row.get()?, row.count("line")?);
-    let data: Option<String> = row.get()?;
-    let status = row.named("status", SampleStatus::from_name)?;
-    let stage = row.count("stage")?;
-    let stage_name = stage_or_source(row.get()?, data.as_deref());
-    Ok(SampleRecord {
-        id,
-        run,
-        pipeline,
-        line,
-        data,
-        status,
-        stage,
-        stage_name,
-        attempts: row.count("attempts")?,
-        attempts_at_reset: row.count("attempts_at_reset")?,
-        retry_count: row.count("retry_count")?,
-        deferrals: row.count("deferrals")?,
-        next_retry_at: row.optional_timestamp()?,
-        first_attempt_at: row.optional_timestamp()?,
-        last_attempt_at: row.optional_timestamp()?,
-        error_class: row.get()?,
-        error_code: row.get()?,
-        error_message: row.get()?,
-        fingerprint: row.get()?,
-        skip_reason: row.get()?,
-        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
-        lease_epoch: Epoch(row.get()?),
-        lease_until: row.optional_timestamp()?,
-    })
+async fn select(
+    store: &PostgresStore,
+    query: BoundQuery<'_>,
+    selection: &Selection,
+) -> Result<Vec<Row>> {
+    store.session(READING).await?.select(query, &SelectionSql::SAMPLES, selection).await
 }

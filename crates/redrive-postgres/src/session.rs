@@ -7,11 +7,17 @@
 use std::{borrow::Cow, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use deadpool_postgres::Object;
-use redrive_store::{Error, Result};
+use redrive_store::{Error, Result, Selection, SelectionSql, SqlDialect};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 
-use crate::{bound_query::BoundQuery, connection::time_limits, error, pool::client_timeout};
+use crate::{
+    bound_query::{BoundQuery, SqlValue},
+    columns::TermParameter,
+    connection::time_limits,
+    error,
+    pool::client_timeout,
+};
 
 /// The answer to a query that was sent.
 type PendingRows<'a> =
@@ -53,6 +59,20 @@ impl Session {
     /// Runs one statement in a transaction of its own.
     pub(crate) async fn query(&mut self, query: BoundQuery<'_>) -> Result<Vec<Row>> {
         self.exchange(&[SessionMessage::Statement(query)]).await.map(last)
+    }
+
+    /// Runs a query over a selection of units, in a transaction of its own.
+    pub(crate) async fn select(
+        &mut self,
+        query: BoundQuery<'_>,
+        units: &SelectionSql,
+        selection: &Selection,
+    ) -> Result<Vec<Row>> {
+        let mut values = query.ordered_values();
+        let (sql, terms) = units.complete(query.query.sql(), selection, DIALECT, values.len());
+        let terms: Vec<TermParameter> = terms.into_iter().map(TermParameter).collect();
+        values.extend(terms.iter().map(|term| term as SqlValue<'_>));
+        self.exchange(&[SessionMessage::Select { sql: &sql, values: &values }]).await.map(last)
     }
 
     /// Runs queries in one transaction and one round trip. Results are in the order of the queries.
@@ -199,7 +219,14 @@ enum SessionMessage<'a> {
     /// SQL without parameters and results; may be several statements.
     Script(&'a str),
     Statement(BoundQuery<'a>),
+    Select {
+        sql: &'a str,
+        values: &'a [SqlValue<'a>],
+    },
 }
+
+const DIALECT: SqlDialect =
+    SqlDialect { position: "strpos", stage_name: "run.stages[samples.stage + 1]", parameter: '$' };
 
 enum ExchangeError {
     Database(tokio_postgres::Error),
@@ -234,6 +261,10 @@ async fn send_all(
             SessionMessage::Script(sql) => sending.push(Box::pin(async move {
                 client.batch_execute(sql).await.map(|()| Vec::new())
             })),
+            SessionMessage::Select { sql, values } => {
+                let statement = client.prepare_cached(sql).await?;
+                sending.push(Box::pin(async move { client.query(&statement, values).await }));
+            }
             SessionMessage::Statement(bound) => {
                 let statement = client.prepare_cached(bound.query.sql()).await?;
                 sending.push(Box::pin(async move {

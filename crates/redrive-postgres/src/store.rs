@@ -7,7 +7,10 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_store::{Error, Result, SchemaStatus, Store, Wakes, latest_version, require_version};
+use redrive_store::{
+    Error, ReadColumn, Result, RowReader, SchemaStatus, Store, Wakes, latest_version,
+    require_version,
+};
 use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
@@ -156,7 +159,7 @@ impl PostgresStore {
 async fn server_version(session: &mut Session) -> Result<String> {
     const DOING: &str = "reading the server's version";
     let rows = session.query(bind!(SERVER_VERSION)).await?;
-    let mut versions = read_rows(&rows, DOING, |row| row.get::<String>())?;
+    let mut versions: Vec<String> = read_rows(&rows, DOING, |row| row.get())?;
     // "15.14 (Debian 15.14-0+deb12u1)"
     let version = versions.pop().unwrap_or_default();
     Ok(version.split(' ').next().unwrap_or_default().to_owned())
@@ -199,10 +202,6 @@ impl Store for PostgresStore {
                 clock.now()
             }
         }
-    }
-
-    fn clock_can_be_set(&self) -> bool {
-        matches!(self.clock, StoreClock::Server(_))
     }
 
     fn wakes(&self) -> watch::Receiver<u64> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use redrive_core::RunId;
-use redrive_store::{Error, NewRun, Result, SubmittedRun};
+use redrive_store::{Error, NewRun, ReadColumn, Result, SubmittedRun};
 use tokio_postgres::{Row, types::Type};
 
 use crate::{
@@ -149,10 +149,7 @@ pub(crate) fn answers(
         let other = key_of(run).and_then(|key| existing_runs.get(&key));
         match (id, other) {
             (Some(id), _) => Ok(SubmittedRun::Accepted(*id)),
-            (None, Some(other)) if run.same_content(other.category, other.payload) => {
-                Ok(SubmittedRun::Duplicate(other.id))
-            }
-            (None, Some(other)) => Ok(SubmittedRun::Conflict(other.id)),
+            (None, Some(other)) => Ok(run.refused_by(other.id, other.category, other.payload)),
             // Nothing was written; the caller may submit again.
             (None, None) => Err(Error::Unavailable {
                 doing: DOING.to_owned(),

@@ -31,7 +31,7 @@ use tower_service::Service;
 
 use crate::{
     ServerLimits, client_address::limited_as, guard::is_health_check, line_ends::LineEnds,
-    problem::ProblemDetails, problem_kind::ProblemKind,
+    problem::ProblemDetails, problem_kind::ProblemKind, write_timeout::WriteTimeout,
 };
 
 /// The longest head of a request. Up to twice as much is read before the length is known.
@@ -181,6 +181,7 @@ async fn serve_connection(
         PlaceKind::Ordinary => limits.client_timeout,
         PlaceKind::Reserved => limits.client_timeout.min(RESERVED_HEAD_TIMEOUT),
     };
+    let stream = LineEnds::new(WriteTimeout::new(stream, limits.client_timeout));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -189,7 +190,7 @@ async fn serve_connection(
             // A client may close its sending side and still read the response.
             .half_close(true)
             .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(TokioIo::new(LineEnds::new(stream)), service)
+            .serve_connection(TokioIo::new(stream), service)
     );
     tokio::select! {
         // Errors of the connection are the errors of the client.

@@ -10,7 +10,9 @@ use std::{
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use redrive_engine::{GroupBusy, GroupSent, GroupUpload, ItemOutcome, Stop, Stopper};
+use redrive_engine::{
+    EarlyItems, GroupBusy, GroupSent, GroupUpload, ItemOutcome, SendRefusal, Stop, Stopper,
+};
 use redrive_store::{ItemGroup, Operator};
 use tokio::{sync::oneshot, task::JoinSet};
 
@@ -34,7 +36,7 @@ pub(crate) struct GroupSends {
 }
 
 /// Whether the lease of the group was acquired.
-type LeaseOutcome = redrive_store::Result<Result<(), GroupBusy>>;
+type LeaseOutcome = redrive_store::Result<Result<(), SendRefusal>>;
 
 impl GroupSends {
     pub(crate) fn new(uploads: Uploads) -> Self {
@@ -57,11 +59,23 @@ impl GroupSends {
         locked(&self.active).get(group).copied()
     }
 
+    /// The items of a group that should wait, if this server can send the group.
+    pub(crate) async fn early_items(
+        &self,
+        group: &ItemGroup,
+    ) -> redrive_store::Result<Option<EarlyItems>> {
+        match self.uploads.get(&group.upload) {
+            Some(Ok(upload)) => upload.early_items(group).await,
+            _ => Ok(None),
+        }
+    }
+
     /// Acquires the lease of a group and starts to send it. Returns the id of the worker.
     pub(crate) async fn start(
         &self,
         group: ItemGroup,
         by: Operator,
+        now: bool,
     ) -> Result<String, ProblemDetails> {
         let upload = match self.uploads.get(&group.upload) {
             None => return Err(self.undeclared(&group.upload)),
@@ -77,13 +91,19 @@ impl GroupSends {
             upload,
             group: group.clone(),
             by,
+            now,
             active: Arc::clone(&self.active),
             stop: self.stop.clone(),
         };
         self.spawn(send, started)?;
         match outcome.await {
             Ok(Ok(Ok(()))) => Ok(worker),
-            Ok(Ok(Err(busy))) => Err(refusal(&group, &busy)),
+            Ok(Ok(Err(SendRefusal::Busy(busy)))) => Err(busy_problem(&group, &busy)),
+            Ok(Ok(Err(SendRefusal::Early(early)))) => {
+                let what = format!("{early}; sending now spends an attempt; nothing was sent");
+                Err(ProblemDetails::new(StatusCode::PRECONDITION_REQUIRED, what)
+                    .allowed("the same request later, or with `now`: true"))
+            }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(unavailable("the server could not start the send")),
         }
@@ -124,6 +144,7 @@ struct GroupSend {
     upload: GroupUpload,
     group: ItemGroup,
     by: Operator,
+    now: bool,
     active: ActiveSends,
     stop: Stop,
 }
@@ -131,9 +152,9 @@ struct GroupSend {
 impl GroupSend {
     async fn run(self, started: oneshot::Sender<LeaseOutcome>) {
         // A failed `send` on the channel means that the client disconnected.
-        let upload = match self.upload.begin(&self.group, &self.by).await {
+        let upload = match self.upload.begin(&self.group, &self.by, self.now).await {
             Ok(Ok(upload)) => upload,
-            Ok(Err(busy)) => return started.send(Ok(Err(busy))).unwrap_or_default(),
+            Ok(Err(refusal)) => return started.send(Ok(Err(refusal))).unwrap_or_default(),
             Err(error) => return started.send(Err(error)).unwrap_or_default(),
         };
         let _active = ActiveSend::new(self.active, self.group.clone(), self.by.at);
@@ -186,7 +207,7 @@ fn log_end(group: &ItemGroup, sent: &GroupSent) {
     }
 }
 
-fn refusal(group: &ItemGroup, busy: &GroupBusy) -> ProblemDetails {
+fn busy_problem(group: &ItemGroup, busy: &GroupBusy) -> ProblemDetails {
     // Rounded up to whole seconds.
     let rest = busy.remaining.as_secs().saturating_add(1);
     let what = format!("group {:?} is being sent by {busy}; nothing was sent", group.group);

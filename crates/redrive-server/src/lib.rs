@@ -21,10 +21,12 @@ mod line_ends;
 mod metrics;
 mod network;
 mod pages;
+mod params;
 mod problem;
 mod problem_kind;
 mod rate_limit;
 mod sessions;
+mod write_timeout;
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 

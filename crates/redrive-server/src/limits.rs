@@ -9,8 +9,8 @@ pub struct ServerLimits {
     pub connections: usize,
     /// Concurrent connections from one address. A trusted proxy has no such limit.
     pub connections_per_address: usize,
-    /// The time for the head of a request, including the wait for the next request on a kept connection, and again for
-    /// its body.
+    /// The time for the head of a request, including the wait for the next request on a kept connection, again for its
+    /// body, and for the client to read some more of the response.
     pub client_timeout: Duration,
     /// For each address.
     pub requests_a_second: u32,

@@ -7,5 +7,6 @@ UPDATE samples SET
     retry_count = ?7, deferrals = ?8, next_retry_at = ?9, first_attempt_at = ?10,
     last_attempt_at = ?11, error_class = ?12, error_code = ?13, error_message = ?14,
     fingerprint = ?15, skip_reason = ?16, lease_owner = ?17, lease_until = ?18,
-    lease_epoch = lease_epoch + (?17 IS NOT NULL), claimed_at = iif(?17 IS NULL, claimed_at, ?19)
+    lease_epoch = lease_epoch + (?17 IS NOT NULL), claimed_at = iif(?17 IS NULL, claimed_at, ?19),
+    last_failure_at = iif(?12 IS NULL, last_failure_at, ?19)
 WHERE id = ?1 AND lease_epoch = ?2 AND lease_owner IS NOT NULL

@@ -9,4 +9,5 @@ SELECT
     EXISTS (
         SELECT 1 FROM partition_work INDEXED BY partition_work_held
         WHERE lease_owner IS NOT NULL AND source = ?1
-    )
+    ),
+    NULL

@@ -9,6 +9,7 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
 FROM partition_work AS work CROSS JOIN partition_state AS state ON state.id = work.partition_id
+LEFT JOIN partition_failures AS failure ON failure.partition_id = state.id
 WHERE work.id IN (SELECT value FROM json_each(?1))

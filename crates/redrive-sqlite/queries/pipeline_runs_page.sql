@@ -4,5 +4,5 @@ SELECT id, pipeline, stages, rules, read_ahead, source, source_lines, source_byt
     ended_at, stop_reason, lease_owner, lease_until, lease_epoch,
     pruned_succeeded, pruned_skipped, pruned_dlq
 FROM pipeline_runs
-WHERE id < ?1 AND (?3 IS NULL OR pipeline = ?3) AND (?4 IS NULL OR status = ?4)
+WHERE id < ?1 AND {selection}
 ORDER BY id DESC LIMIT ?2

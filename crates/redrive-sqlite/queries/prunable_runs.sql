@@ -2,7 +2,8 @@
 SELECT
     id, queue, category, payload, submitted_at, not_before, idempotency_key, status, attempts,
     attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,
-    error_message, result, lease_owner, lease_epoch, lease_until, ready, due_at
+    error_message, result, lease_owner, lease_epoch, lease_until, ready, due_at, error_code,
+    fingerprint, last_failure_at
 FROM runs
 WHERE id > ?3 AND submitted_at < ?1 AND (?2 IS NULL OR queue = ?2)
     AND (

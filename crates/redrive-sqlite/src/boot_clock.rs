@@ -41,11 +41,6 @@ pub(crate) fn lease_clock_as_it_is(connection: &Connection) -> Result<SqliteLeas
     Ok(counting_from(stored.unwrap_or_else(fresh)))
 }
 
-/// Whether this machine has a clock for leases that nobody can set.
-pub(crate) fn is_there() -> bool {
-    boot_id().is_some() && since_boot().is_some()
-}
-
 fn counting_from(anchor: Timestamp) -> SqliteLeaseClock {
     Arc::new(move || {
         let since = since_boot().unwrap_or_default();

@@ -1,19 +1,18 @@
 //! Conversions between Rust types and SQLite columns.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use redrive_store::{Error, MAX_PAGE_BYTES, PageRow, Result};
-use rusqlite::Row;
+use redrive_core::LogicalDate;
+use redrive_store::{Error, FromRow, MAX_PAGE_BYTES, PageRow, ReadColumn, Result, RowReader};
+use rusqlite::{
+    Row,
+    types::{FromSql, FromSqlError, ValueRef},
+};
+
+use crate::error::Doing;
 
 /// Times are stored as microseconds since 1970.
 pub(crate) fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
-}
-
-/// Durations are stored as microseconds.
-pub(crate) fn duration_micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A list of names as one parameter: a JSON array.
@@ -34,51 +33,79 @@ pub(crate) struct SqliteRow<'a> {
 }
 
 impl<'a> SqliteRow<'a> {
-    pub(crate) fn new(row: &'a Row<'a>, doing: &'static str) -> Self {
+    fn new(row: &'a Row<'a>, doing: &'static str) -> Self {
         Self { row, next: 0, doing }
     }
 
-    pub(crate) fn get<T: rusqlite::types::FromSql>(&mut self) -> Result<T> {
-        let value = self.row.get(self.next);
+    /// The next column without a copy.
+    fn borrow<T>(
+        &mut self,
+        read: impl FnOnce(&ValueRef<'a>) -> Result<T, FromSqlError>,
+    ) -> Result<T> {
+        let (row, column) = (self.row, self.next);
         self.next += 1;
-        value.map_err(|source| crate::error::database(self.doing, source))
-    }
-
-    pub(crate) fn timestamp(&mut self) -> Result<Timestamp> {
-        let micros: i64 = self.get()?;
-        self.to_timestamp(micros)
-    }
-
-    pub(crate) fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
-        let micros: Option<i64> = self.get()?;
-        micros.map(|micros| self.to_timestamp(micros)).transpose()
+        let value = row.get_ref(column).doing(self.doing)?;
+        let wrong_type = |_| {
+            let name = row.as_ref().column_name(column).unwrap_or_default().to_owned();
+            rusqlite::Error::InvalidColumnType(column, name, value.data_type())
+        };
+        read(&value).map_err(wrong_type).doing(self.doing)
     }
 
     fn to_timestamp(&self, micros: i64) -> Result<Timestamp> {
         Timestamp::from_microsecond(micros)
             .map_err(|_| Error::bad_value(self.doing, "a time", micros.to_string()))
     }
+}
 
-    /// A text column with a fixed set of names.
-    pub(crate) fn named<T>(
-        &mut self,
-        column: &'static str,
-        from_name: impl Fn(&str) -> Option<T>,
-    ) -> Result<T> {
-        let name: String = self.get()?;
-        from_name(&name).ok_or_else(|| Error::bad_value(self.doing, column, name))
+impl<T: FromSql> ReadColumn<T> for SqliteRow<'_> {
+    fn get(&mut self) -> Result<T> {
+        let value = self.row.get(self.next);
+        self.next += 1;
+        value.doing(self.doing)
+    }
+}
+
+impl RowReader for SqliteRow<'_> {
+    fn doing(&self) -> &'static str {
+        self.doing
     }
 
-    /// A nullable text column with a fixed set of names.
-    pub(crate) fn optional_named<T>(
-        &mut self,
-        column: &'static str,
-        from_name: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let name: Option<String> = self.get()?;
-        name.map(|name| from_name(&name).ok_or_else(|| Error::bad_value(self.doing, column, name)))
-            .transpose()
+    fn text(&mut self) -> Result<&str> {
+        self.borrow(ValueRef::as_str)
     }
+
+    fn optional_text(&mut self) -> Result<Option<&str>> {
+        self.borrow(ValueRef::as_str_or_null)
+    }
+
+    fn texts(&mut self, column: &'static str) -> Result<Vec<String>> {
+        self.named(column, |list| serde_json::from_str(list).ok())
+    }
+
+    fn timestamp(&mut self) -> Result<Timestamp> {
+        let micros = self.get()?;
+        self.to_timestamp(micros)
+    }
+
+    fn optional_timestamp(&mut self) -> Result<Option<Timestamp>> {
+        let micros: Option<i64> = self.get()?;
+        micros.map(|micros| self.to_timestamp(micros)).transpose()
+    }
+
+    fn date(&mut self, column: &'static str) -> Result<LogicalDate> {
+        self.named(column, |day| day.parse().ok())
+    }
+}
+
+/// Runs a query whose rows are records.
+pub(crate) fn read_records<T: FromRow>(
+    connection: &rusqlite::Connection,
+    doing: &'static str,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<T>> {
+    read_while(connection, doing, sql, params, |row| T::from_row(row), |_| true)
 }
 
 pub(crate) fn read_rows<T>(
@@ -91,19 +118,19 @@ pub(crate) fn read_rows<T>(
     read_while(connection, doing, sql, params, read, |_| true)
 }
 
-/// Reads rows until the page has its most bytes; the query limits the number of rows.
-pub(crate) fn read_page<T: PageRow>(
+/// Reads records until the page has its most bytes; the query limits the number of rows.
+pub(crate) fn read_page<T: FromRow + PageRow>(
     connection: &rusqlite::Connection,
     doing: &'static str,
     sql: &str,
     params: impl rusqlite::Params,
-    read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let mut bytes = 0;
-    read_while(connection, doing, sql, params, read, |row| {
-        bytes += row.data_bytes();
+    let goes_on = |record: &T| {
+        bytes += record.data_bytes();
         bytes < MAX_PAGE_BYTES
-    })
+    };
+    read_while(connection, doing, sql, params, |row| T::from_row(row), goes_on)
 }
 
 fn read_while<T>(
@@ -114,8 +141,6 @@ fn read_while<T>(
     read: impl Fn(&mut SqliteRow<'_>) -> Result<T>,
     mut goes_on: impl FnMut(&T) -> bool,
 ) -> Result<Vec<T>> {
-    use crate::error::Doing;
-
     let mut statement = connection.prepare_cached(sql).doing(doing)?;
     let mut rows = statement.query(params).doing(doing)?;
     let mut records = Vec::new();

@@ -1,24 +1,11 @@
 //! Figures for dashboards and metrics.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use redrive_core::ItemStatus;
-use redrive_store::{
-    Activity, ActivityCount, AttemptOutcome, Figures, JournalFilter, JournalRecord, LagCount,
-    RecentCause, Result, UnitKind,
-};
+use redrive_store::{Activity, Figures, JournalFilter, JournalRecord, LagCount, Result};
 use rusqlite::{Connection, params};
 
-use crate::{
-    SqliteStore,
-    columns::{SqliteRow, read_rows},
-    error::Doing,
-    queries,
-};
-
-/// The number of causes that a figure lists.
-const MAX_CAUSES: u32 = 50;
+use crate::{SqliteStore, columns::read_records, error::Doing, queries};
 
 #[async_trait]
 impl Figures for SqliteStore {
@@ -42,10 +29,7 @@ impl Figures for SqliteStore {
     async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>> {
         self.read(move |connection| {
             let (doing, stretch) = ("reading how long runs waited", params![after, end]);
-            read_rows(connection, doing, queries::ACTIVITY_LAGS, stretch, |row| {
-                let (reached, runs) = (row.get()?, row.get()?);
-                Ok(LagCount { reached, runs, waited: Duration::from_micros(row.get()?) })
-            })
+            read_records(connection, doing, queries::ACTIVITY_LAGS, stretch)
         })
         .await
     }
@@ -62,9 +46,7 @@ impl Figures for SqliteStore {
 
     async fn items_by_status(&self) -> Result<Vec<(ItemStatus, u64)>> {
         self.read(|connection| {
-            read_rows(connection, "counting items", queries::ITEMS_BY_STATUS, [], |row| {
-                Ok((row.named("status", ItemStatus::from_name)?, row.get()?))
-            })
+            read_records(connection, "counting items", queries::ITEMS_BY_STATUS, [])
         })
         .await
     }
@@ -74,32 +56,6 @@ fn read_activity(connection: &Connection, after: i64, most: u32) -> Result<Activ
     const DOING: &str = "reading what was attempted";
     let end: i64 = connection.query_row(queries::LEDGER_END, [], |row| row.get(0)).doing(DOING)?;
     let after = after.max(end.saturating_sub(i64::from(most)));
-    let counts =
-        read_rows(connection, DOING, queries::ACTIVITY_COUNTS, params![after, end], |row| {
-            Ok(ActivityCount {
-                kind: row.named("kind", UnitKind::from_name)?,
-                outcome: row.named("outcome", AttemptOutcome::from_name)?,
-                class: row.get()?,
-                lost: row.get()?,
-                reached: row.get()?,
-                minute: row.timestamp()?,
-                attempts: row.get()?,
-                took: Duration::from_micros(row.get()?),
-            })
-        })?;
-    let params = params![after, end, MAX_CAUSES];
-    let causes = read_rows(connection, DOING, queries::ACTIVITY_CAUSES, params, read_cause)?;
-    Ok(Activity { after, end, counts, causes })
-}
-
-fn read_cause(row: &mut SqliteRow<'_>) -> Result<RecentCause> {
-    Ok(RecentCause {
-        kind: row.named("kind", UnitKind::from_name)?,
-        fingerprint: row.get()?,
-        code: row.get()?,
-        message: row.get()?,
-        unit_id: row.get()?,
-        attempts: row.get()?,
-        last_at: row.timestamp()?,
-    })
+    let counts = read_records(connection, DOING, queries::ACTIVITY_COUNTS, params![after, end])?;
+    Ok(Activity { after, end, counts })
 }

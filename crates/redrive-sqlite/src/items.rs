@@ -1,20 +1,21 @@
 //! Implements [`Items`].
 
 use async_trait::async_trait;
-use redrive_core::{AttemptNumber, Epoch, ItemId, ItemStatus, Message};
+use redrive_core::{AttemptNumber, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, ClaimedGroup, Error, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove,
-    ItemRecord, Items, JournalEntry, LeaseRef, NewItem, Operator, Result, WorkerId, Written,
+    AddedItem, ClaimedGroup, Error, ExpiringLease, GroupClaim, ItemCounts, ItemGroup, ItemMove,
+    ItemRecord, Items, JournalEntry, NewItem, Operator, Result, Selection, SelectionSql, Written,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, micros, read_rows},
+    columns::{json_ids, micros, read_records},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
     queries,
+    selected::SelectQuery,
 };
 
 #[async_trait]
@@ -29,37 +30,31 @@ impl Items for SqliteStore {
     }
 
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>> {
-        let ids = serde_json::Value::from_iter(ids.iter().map(|id| id.0)).to_string();
+        let ids = json_ids(ids.iter().map(|id| id.0));
         self.read(move |connection| {
-            read_rows(connection, "reading items", queries::ITEMS_BY_ID, [&ids], read_item)
+            read_records(connection, "reading items", queries::ITEMS_BY_ID, [&ids])
         })
         .await
     }
 
     async fn items_page(
         &self,
-        filter: &ItemFilter,
+        filter: &Selection,
         after: ItemId,
         limit: u32,
     ) -> Result<Vec<ItemRecord>> {
-        let ItemFilter { upload, group, status } = filter.clone();
-        self.read(move |connection| {
-            let params = params![after.0, upload, group, status.map(ItemStatus::name), limit];
-            read_rows(connection, "listing items", queries::ITEMS_PAGE, params, read_item)
-        })
-        .await
+        let own = vec![after.0.into(), limit.into()];
+        let page = SelectQuery { units: SelectionSql::ITEMS, sql: queries::ITEMS_PAGE, own };
+        self.select("listing items", page, filter).await
     }
 
     async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts> {
         let ItemGroup { upload, group } = group.clone();
         self.read(move |connection| {
-            let (params, mut counts) = (params![upload, group], ItemCounts::default());
-            let rows =
-                read_rows(connection, "counting items", queries::ITEM_COUNTS, params, |row| {
-                    Ok((row.named("status", ItemStatus::from_name)?, row.get()?))
-                })?;
-            rows.into_iter().for_each(|(status, count)| counts.add(status, count));
-            Ok(counts)
+            let params = params![upload, group];
+            let counts: Vec<(ItemStatus, u64)> =
+                read_records(connection, "counting items", queries::ITEM_COUNTS, params)?;
+            Ok(counts.into_iter().collect())
         })
         .await
     }
@@ -73,7 +68,7 @@ impl Items for SqliteStore {
         let ItemGroup { upload, group } = group.clone();
         self.read(move |connection| {
             let params = params![upload, group, after.0, limit];
-            read_rows(connection, "listing items", queries::PENDING_ITEMS, params, read_item)
+            read_records(connection, "listing items", queries::PENDING_ITEMS, params)
         })
         .await
     }
@@ -96,7 +91,10 @@ impl Items for SqliteStore {
         let written = self
             .write(move |connection| {
                 let mut mover = Mover::new(connection)?;
-                moves.iter().map(|step| mover.apply(step)).collect()
+                let written =
+                    moves.iter().map(|step| mover.apply(step)).collect::<Result<Vec<_>>>()?;
+                mover.ledger.finish()?;
+                Ok(written)
             })
             .await?;
         redrive_store::failpoint!("sqlite.move_items.committed");
@@ -105,10 +103,12 @@ impl Items for SqliteStore {
 
     async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
         let drops = drops.to_vec();
-        self.write(move |connection| {
+        let write = self.write(move |connection| {
             drops.iter().map(|(id, entry)| drop_one(connection, *id, entry)).collect()
-        })
-        .await
+        });
+        let written = write.await?;
+        redrive_store::failpoint!("sqlite.drop_items.committed");
+        Ok(written)
     }
 
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {
@@ -143,11 +143,7 @@ fn add(connection: &Connection, item: &NewItem, by: &Operator) -> Result<AddedIt
         .doing(DOING)?
         .query_row(params![upload, group, item.name], |row| Ok((row.get(0)?, row.get(1)?)))
         .doing(DOING)?;
-    Ok(if sha256 == item.sha256 {
-        AddedItem::Duplicate(ItemId(id))
-    } else {
-        AddedItem::Conflict(ItemId(id))
-    })
+    Ok(item.refused_by(ItemId(id), &sha256))
 }
 
 fn size(bytes: u64) -> Result<i64> {
@@ -161,6 +157,7 @@ fn drop_one(connection: &Connection, id: ItemId, entry: &JournalEntry) -> Result
     if drop.execute([id.0]).doing(DOING)? == 0 {
         return Ok(Written::Stale);
     }
+    redrive_store::failpoint!("sqlite.drop_items.row");
     insert_journal(connection, entry)?;
     Ok(Written::Applied)
 }
@@ -184,6 +181,7 @@ impl<'a> Mover<'a> {
 
     fn apply(&mut self, step: &ItemMove) -> Result<Written> {
         let (from, to) = step.from_to()?;
+        let failure = step.attempt.as_ref().and_then(|attempt| attempt.failure.as_ref());
         let params = params![
             step.id.0,
             from.name(),
@@ -197,6 +195,10 @@ impl<'a> Mover<'a> {
             step.content.as_ref().map(|content| &content.content_url),
             step.content.as_ref().map(|content| size(content.size_bytes)).transpose()?,
             step.content.as_ref().map(|content| &content.sha256),
+            failure.map(|failure| failure.class().name()),
+            failure.map(|failure| failure.code().to_string()),
+            failure.map(|failure| failure.fingerprint().to_string()),
+            failure.map(|_| micros(step.at)),
         ];
         if self.moving.execute(params).doing(Self::DOING)? == 0 {
             return Ok(Written::Stale);
@@ -223,39 +225,16 @@ fn claim_one(connection: &Connection, claim: &GroupClaim) -> Result<ClaimedGroup
     let ItemGroup { upload, group } = &claim.group;
     let (until, now) = (micros(claim.lease_until), micros(claim.now));
     let params = params![upload, group, claim.owner.0, until, now];
-    let lease = read_rows(connection, DOING, queries::CLAIM_GROUP, params, |row| {
-        Ok(LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) })
-    })?;
-    if let Some(lease) = lease.into_iter().next() {
+    let lease = read_records(connection, DOING, queries::CLAIM_GROUP, params)?.pop();
+    if let Some(lease) = lease {
         return Ok(ClaimedGroup::Held(lease));
     }
     let params = params![upload, group];
-    let holder = read_rows(connection, DOING, queries::GROUP_HOLDER, params, |row| {
-        let (owner, until) = (row.get::<Option<String>>()?, row.optional_timestamp()?);
-        let held = owner.map(WorkerId).zip(until);
-        Ok(held.map(|(owner, until)| ClaimedGroup::Busy { owner, until }))
-    })?;
+    let holder: Vec<Option<ExpiringLease>> =
+        read_records(connection, DOING, queries::GROUP_HOLDER, params)?;
     // No other transaction can release the group in the meantime.
+    let holder = holder.into_iter().flatten().next();
     holder
-        .into_iter()
-        .flatten()
-        .next()
+        .map(|ExpiringLease { owner, until }| ClaimedGroup::Busy { owner, until })
         .ok_or_else(|| Error::misuse(DOING, "the group has no holder"))
-}
-
-fn read_item(row: &mut SqliteRow<'_>) -> Result<ItemRecord> {
-    Ok(ItemRecord {
-        id: ItemId(row.get()?),
-        group: ItemGroup { upload: row.get()?, group: row.get()? },
-        name: row.get()?,
-        content_url: row.get()?,
-        size_bytes: row.get()?,
-        sha256: row.get()?,
-        status: row.named("status", ItemStatus::from_name)?,
-        upload_attempts: row.get()?,
-        attempts_at_reset: row.get()?,
-        last_attempt: AttemptNumber(row.get()?),
-        rejection_reason: row.get()?,
-        updated_at: row.timestamp()?,
-    })
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, micros, read_rows},
+    columns::{micros, read_page, read_records},
     error::Doing,
     queries,
 };
@@ -38,10 +38,8 @@ impl Journal for SqliteStore {
         const DOING: &str = "reading how far the journal was read";
         let known = name.to_owned();
         let place = |name: &str, connection: &Connection| {
-            let rows = read_rows(connection, DOING, queries::JOURNAL_READER, [name], |row| {
-                Ok(ReaderPlace { settled: row.get()?, seen: row.get()?, seen_at: row.timestamp()? })
-            });
-            rows.map(|mut rows| rows.pop())
+            let places = read_records(connection, DOING, queries::JOURNAL_READER, [name]);
+            places.map(|mut places: Vec<ReaderPlace>| places.pop())
         };
         if let Some(place) = self.read(move |connection| place(&known, connection)).await? {
             return Ok(place);
@@ -93,9 +91,9 @@ impl SqliteStore {
         self.read(move |connection| match &unit {
             Some(unit) => {
                 let params = params![place, action, limit, unit];
-                read_rows(connection, DOING, of_unit, params, read_entry)
+                read_page(connection, DOING, of_unit, params)
             }
-            None => read_rows(connection, DOING, of_all, params![place, action, limit], read_entry),
+            None => read_page(connection, DOING, of_all, params![place, action, limit]),
         })
         .await
     }
@@ -118,19 +116,4 @@ pub(crate) fn insert_journal(connection: &Connection, entry: &JournalEntry) -> R
         ])
         .doing(DOING)?;
     Ok(added > 0)
-}
-
-fn read_entry(row: &mut SqliteRow<'_>) -> Result<JournalRecord> {
-    Ok(JournalRecord {
-        id: row.get()?,
-        entry: JournalEntry {
-            at: row.timestamp()?,
-            actor: row.get()?,
-            action: row.get()?,
-            unit: row.get()?,
-            filter: row.get()?,
-            details: row.get()?,
-            dedupe_key: row.get()?,
-        },
-    })
 }

@@ -2,16 +2,16 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Epoch, SampleId};
+use redrive_core::SampleId;
 use redrive_store::{
     ClaimedPartition, ExpiredLease, ItemGroup, LeaseRef, LeaseRelease, Leased, Leases, Result,
-    WorkerId, Written,
+    RowReader, WorkerId, Written,
 };
 use rusqlite::{Connection, Params, params};
 
 use crate::{
     SqliteStore,
-    columns::{micros, read_rows},
+    columns::{micros, read_records, read_rows},
     error::Doing,
     journal::insert_journal,
     partition_columns::at_work,
@@ -64,14 +64,7 @@ impl Leases for SqliteStore {
         let owner = owner.map(|owner| owner.0.clone());
         self.read(move |connection| {
             let params = params![micros(now), after, limit, owner];
-            read_rows(connection, "looking for ended leases", sql, params, |row| {
-                Ok(ExpiredLease {
-                    lease: LeaseRef { id: row.get()?, epoch: Epoch(row.get()?) },
-                    owner: WorkerId(row.get()?),
-                    until: row.timestamp()?,
-                    claimed_at: row.optional_timestamp()?,
-                })
-            })
+            read_records(connection, "looking for ended leases", sql, params)
         })
         .await
     }
@@ -149,9 +142,7 @@ fn release_one(
 fn release_group(connection: &Connection, back: &LeaseRelease, at: Timestamp) -> Result<Written> {
     let params = params![back.lease.id, back.lease.epoch.0];
     let sql = queries::RELEASE_GROUPS;
-    let groups = read_rows(connection, "handing groups back", sql, params, |row| {
-        Ok(ItemGroup { upload: row.get()?, group: row.get()? })
-    })?;
+    let groups: Vec<ItemGroup> = read_records(connection, "handing groups back", sql, params)?;
     for group in &groups {
         insert_journal(connection, &back.group_entry(group, at))?;
     }

@@ -1,12 +1,8 @@
 //! Implements [`Ledger`].
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause};
-use redrive_store::{
-    AttemptOutcome, AttemptRecord, Error, Ledger, LedgerPlace, Result, UnitKind, UnitRow,
-};
+use redrive_store::{AttemptRecord, Error, Ledger, LedgerPlace, Result, UnitKind, UnitRow};
 use rusqlite::{
     CachedStatement, Connection,
     ffi::{SQLITE_CONSTRAINT_TRIGGER, SQLITE_CONSTRAINT_UNIQUE},
@@ -15,7 +11,8 @@ use rusqlite::{
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, duration_micros, micros, read_rows},
+    causes::CauseCounts,
+    columns::{micros, read_records},
     error::{Doing, database},
     queries,
 };
@@ -26,7 +23,8 @@ impl Ledger for SqliteStore {
         let attempts = attempts.to_vec();
         self.write(move |connection| {
             let mut rows = LedgerRows::new(connection)?;
-            attempts.iter().try_for_each(|attempt| rows.insert(attempt))
+            attempts.iter().try_for_each(|attempt| rows.insert(attempt))?;
+            rows.finish()
         })
         .await
     }
@@ -40,7 +38,7 @@ impl Ledger for SqliteStore {
         let unit = unit.clone();
         self.read(move |connection| {
             let params = params![unit.kind.name(), unit.id, unit.stage, after.0, limit];
-            read_rows(connection, "reading attempts", queries::ATTEMPTS_OF, params, read_attempt)
+            read_records(connection, "reading attempts", queries::ATTEMPTS_OF, params)
         })
         .await
     }
@@ -54,7 +52,7 @@ impl Ledger for SqliteStore {
         let LedgerPlace { id, stage, attempt } = after.clone();
         self.read(move |connection| {
             let params = params![kind.name(), id, stage, attempt.0, limit];
-            read_rows(connection, "reading the ledger", queries::LEDGER_PAGE, params, read_attempt)
+            read_records(connection, "reading the ledger", queries::LEDGER_PAGE, params)
         })
         .await
     }
@@ -62,13 +60,18 @@ impl Ledger for SqliteStore {
 
 const WRITING: &str = "writing the ledger";
 
-/// Inserts rows into the ledger. The statement is looked up once per batch, because the lookup
+/// Inserts rows into the ledger, until [`Self::finish`]. The statement is looked up once per batch, because the lookup
 /// compares its whole text.
-pub(crate) struct LedgerRows<'a>(CachedStatement<'a>);
+pub(crate) struct LedgerRows<'a> {
+    connection: &'a Connection,
+    insert: CachedStatement<'a>,
+    causes: CauseCounts,
+}
 
 impl<'a> LedgerRows<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Result<Self> {
-        connection.prepare_cached(queries::INSERT_ATTEMPTS).doing(WRITING).map(Self)
+        let insert = connection.prepare_cached(queries::INSERT_ATTEMPTS).doing(WRITING)?;
+        Ok(Self { connection, insert, causes: CauseCounts::default() })
     }
 
     pub(crate) fn insert(&mut self, attempt: &AttemptRecord) -> Result<()> {
@@ -88,11 +91,13 @@ impl<'a> LedgerRows<'a> {
             attempt.message,
             attempt.fingerprint,
             attempt.cause.map(Cause::name),
-            attempt.delay.map(duration_micros),
+            attempt.delay_us(),
             attempt.worker,
-            attempt.asked.map(duration_micros),
+            attempt.asked_us(),
         ];
-        let Err(source) = self.0.execute(row) else { return Ok(()) };
+        let Err(source) = self.insert.execute(row) else {
+            return self.causes.add(self.connection, attempt);
+        };
         Err(match source.sqlite_error().map(|error| error.extended_code) {
             Some(SQLITE_CONSTRAINT_TRIGGER | SQLITE_CONSTRAINT_UNIQUE) => Error::misuse(
                 WRITING,
@@ -101,26 +106,9 @@ impl<'a> LedgerRows<'a> {
             _ => database(WRITING, source),
         })
     }
-}
 
-pub(crate) fn read_attempt(row: &mut SqliteRow<'_>) -> Result<AttemptRecord> {
-    let kind = row.named("kind", UnitKind::from_name)?;
-    Ok(AttemptRecord {
-        unit: UnitRow { kind, id: row.get()?, stage: row.get()? },
-        stage_config_hash: row.get()?,
-        attempt: AttemptNumber(row.get()?),
-        counted: row.get()?,
-        run_id: row.get()?,
-        started_at: row.timestamp()?,
-        ended_at: row.timestamp()?,
-        outcome: row.named("outcome", AttemptOutcome::from_name)?,
-        class: row.get()?,
-        code: row.get()?,
-        message: row.get()?,
-        fingerprint: row.get()?,
-        cause: row.optional_named("cause", Cause::from_name)?,
-        delay: row.get::<Option<u64>>()?.map(Duration::from_micros),
-        worker: row.get()?,
-        asked: row.get::<Option<u64>>()?.map(Duration::from_micros),
-    })
+    /// Counts the failures of the batch by cause.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.causes.write(self.connection)
+    }
 }

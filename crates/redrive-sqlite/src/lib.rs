@@ -14,6 +14,7 @@ mod error;
 
 mod backup;
 mod boot_clock;
+mod causes;
 mod columns;
 mod connection;
 mod file;
@@ -41,6 +42,7 @@ mod pruning;
 mod queues;
 mod run_counts;
 mod runs;
+mod selected;
 
 pub use backup::backup;
 pub use boot_clock::SqliteLeaseClock;

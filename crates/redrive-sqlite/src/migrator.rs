@@ -3,94 +3,20 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    AppliedMigration, Direction, Migration, MigrationStep, Migrator, Result, SchemaStatus,
-    latest_version, plan_steps,
+    Direction, Migration, MigrationStep, Migrator, Result, SchemaStatus, latest_version, plan_steps,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::{
     Location, SqliteSync,
-    columns::{micros, read_rows},
+    columns::{micros, read_records},
     connection::{connect, set_up_writer},
     error::{Doing, In},
     file,
 };
 
 /// In order.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "runs_items_attempts_journal",
-        up: include_str!("../migrations/0001_runs_items_attempts_journal.up.sql"),
-        down: include_str!("../migrations/0001_runs_items_attempts_journal.down.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "upload_attempts",
-        up: include_str!("../migrations/0002_upload_attempts.up.sql"),
-        down: include_str!("../migrations/0002_upload_attempts.down.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "partitions",
-        up: include_str!("../migrations/0003_partitions.up.sql"),
-        down: include_str!("../migrations/0003_partitions.down.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "upload_groups",
-        up: include_str!("../migrations/0004_upload_groups.up.sql"),
-        down: include_str!("../migrations/0004_upload_groups.down.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "plain_checks",
-        up: include_str!("../migrations/0005_plain_checks.up.sql"),
-        down: include_str!("../migrations/0005_plain_checks.down.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "pipelines",
-        up: include_str!("../migrations/0006_pipelines.up.sql"),
-        down: include_str!("../migrations/0006_pipelines.down.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "prune",
-        up: include_str!("../migrations/0007_prune.up.sql"),
-        down: include_str!("../migrations/0007_prune.down.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "journal_readers",
-        up: include_str!("../migrations/0008_journal_readers.up.sql"),
-        down: include_str!("../migrations/0008_journal_readers.down.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "claim_stage",
-        up: include_str!("../migrations/0009_claim_stage.up.sql"),
-        down: include_str!("../migrations/0009_claim_stage.down.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "cheaper_writes",
-        up: include_str!("../migrations/0010_cheaper_writes.up.sql"),
-        down: include_str!("../migrations/0010_cheaper_writes.down.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "run_leases",
-        up: include_str!("../migrations/0011_run_leases.up.sql"),
-        down: include_str!("../migrations/0011_run_leases.down.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "claims_and_hints",
-        up: include_str!("../migrations/0012_claims_and_hints.up.sql"),
-        down: include_str!("../migrations/0012_claims_and_hints.down.sql"),
-    },
-];
+pub const MIGRATIONS: &[Migration] = redrive_store::migrations!();
 
 const MIGRATING: &str = "migrating the schema";
 
@@ -160,9 +86,7 @@ pub(crate) fn read_status(connection: &Connection) -> Result<SchemaStatus> {
         return Ok(SchemaStatus { applied: Vec::new(), known: MIGRATIONS });
     }
     let sql = "SELECT version, name, applied_at FROM schema_migrations ORDER BY version";
-    let applied = read_rows(connection, DOING, sql, [], |row| {
-        Ok(AppliedMigration { version: row.get()?, name: row.get()?, applied_at: row.timestamp()? })
-    })?;
+    let applied = read_records(connection, DOING, sql, [])?;
     Ok(SchemaStatus { applied, known: MIGRATIONS })
 }
 

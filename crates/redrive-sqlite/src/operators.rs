@@ -1,14 +1,12 @@
 //! Applies operator actions to runs, and edits data.
 
-use std::collections::HashMap;
-
-use redrive_core::{RunId, RunState, RunStatus};
+use redrive_core::{RunId, RunState};
 use redrive_store::{DataEdit, Error, Operator, Result, RunAction, RunChange, Written};
 use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{json_ids, read_rows},
+    columns::{json_ids, read_records},
     error::Doing,
     journal::insert_journal,
     queries,
@@ -21,7 +19,10 @@ pub(crate) fn change_runs(
     ids: &[RunId],
     by: &Operator,
 ) -> Result<Vec<RunChange>> {
-    let changes = action.changes(ids, states(connection, ids)?);
+    const DOING: &str = "reading the states of runs";
+    let named = [json_ids(ids.iter().map(|id| id.0))];
+    let states: Vec<_> = read_records(connection, DOING, queries::STATES_OF_RUNS, named)?;
+    let changes = action.changes(ids, states);
     for (id, change) in &changes {
         if let RunChange::Done(before) = change {
             change_run(connection, action, *id, *before)?;
@@ -31,22 +32,6 @@ pub(crate) fn change_runs(
         }
     }
     Ok(changes.into_iter().map(|(_, change)| change).collect())
-}
-
-fn states(connection: &Connection, ids: &[RunId]) -> Result<HashMap<RunId, RunState>> {
-    const DOING: &str = "reading the states of runs";
-    let rows = read_rows(
-        connection,
-        DOING,
-        queries::STATES_OF_RUNS,
-        [json_ids(ids.iter().map(|id| id.0))],
-        |row| {
-            let id = RunId(row.get()?);
-            let status = row.named("status", RunStatus::from_name)?;
-            Ok((id, RunState::of(status, row.get()?)))
-        },
-    )?;
-    Ok(rows.into_iter().collect())
 }
 
 fn change_run(

@@ -88,7 +88,9 @@ fn apply(connection: &Connection, write: &PartitionWrite, doing: &'static str) -
         redrive_store::failpoint!("sqlite.partition.work");
     }
     if let Some(attempt) = attempt {
-        LedgerRows::new(connection)?.insert(attempt)?;
+        let mut ledger = LedgerRows::new(connection)?;
+        ledger.insert(attempt)?;
+        ledger.finish()?;
         redrive_store::failpoint!("sqlite.partition.ledger");
     }
     for entry in journal {

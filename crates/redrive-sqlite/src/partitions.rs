@@ -3,19 +3,20 @@
 use async_trait::async_trait;
 use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
-    AuditContext, Backlog, ClaimedPartition, LeaseRef, NamedPartition, PartitionAction,
-    PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
-    PartitionRecord, PartitionSeries, Partitions, Result, Written,
+    AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, NamedPartition, PartitionAction,
+    PartitionChange, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
+    PartitionSeries, Partitions, ReadColumn, Result, Selection, SelectionSql, Written,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params, types::Value};
 
 use crate::{
     SqliteStore,
-    columns::{micros, read_rows},
+    columns::{micros, read_records, read_rows},
     error::Doing,
-    partition_columns::{at_work, by_key, read_date, read_partition, written_date},
+    partition_columns::{at_work, by_key, written_date},
     partition_writes::{change, finish},
     queries,
+    selected::SelectQuery,
     sums::Sums,
 };
 
@@ -77,45 +78,19 @@ impl Partitions for SqliteStore {
 
     async fn partitions_page(
         &self,
-        filter: &PartitionFilter,
+        filter: &Selection,
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<PartitionRecord>> {
-        let (filter, (start, end)) = (filter.clone(), filter.stretch(after));
-        self.read(move |connection| {
-            const DOING: &str = "listing partitions";
-            let since = filter.since.map(written_date);
-            let until = filter.until.map(written_date);
-            let (start_date, end_date) = (
-                start.logical_date.map(written_date).unwrap_or_default(),
-                end.logical_date.map(written_date).unwrap_or_default(),
-            );
-            let shared: [&dyn rusqlite::ToSql; 14] = [
-                &start.source,
-                &start.customer_id,
-                &start.query_name,
-                &start_date,
-                &end.source,
-                &end.customer_id,
-                &end.query_name,
-                &end_date,
-                &filter.source,
-                &filter.customer_id,
-                &filter.query_name,
-                &since,
-                &until,
-                &limit,
-            ];
-            let status = filter.status.map(PartitionStatus::name);
-            if filter.status == Some(PartitionStatus::Failed) {
-                let sql = queries::FAILED_PARTITIONS_PAGE;
-                return read_rows(connection, DOING, sql, &shared[..], read_partition);
-            }
-            let values: Vec<&dyn rusqlite::ToSql> =
-                shared.into_iter().chain([&status as &dyn rusqlite::ToSql]).collect();
-            read_rows(connection, DOING, queries::PARTITIONS_PAGE, &values[..], read_partition)
-        })
-        .await
+        let (start, end) = filter.stretch(after);
+        let position = |place: KeyPlace| {
+            let KeyPlace { source, customer_id, query_name, logical_date } = place;
+            let date = logical_date.map(written_date).unwrap_or_default();
+            [source, customer_id, query_name, date].map(Value::from)
+        };
+        let own = position(start).into_iter().chain(position(end)).chain([limit.into()]).collect();
+        let (units, sql) = (SelectionSql::PARTITIONS, queries::PARTITIONS_PAGE);
+        self.select("listing partitions", SelectQuery { units, sql, own }, filter).await
     }
 
     async fn partitions_by_id(
@@ -126,7 +101,7 @@ impl Partitions for SqliteStore {
         self.read(move |connection| {
             const DOING: &str = "reading partitions";
             let params = params![after.0, limit];
-            read_rows(connection, DOING, queries::PARTITIONS_BY_ID, params, read_partition)
+            read_records(connection, DOING, queries::PARTITIONS_BY_ID, params)
         })
         .await
     }
@@ -141,9 +116,7 @@ impl Partitions for SqliteStore {
             const DOING: &str = "reading the days of partitions";
             let (since, until) = (written_date(range.since()), written_date(range.until()));
             let params = params![source, customer_id, query_name, since, until];
-            read_rows(connection, DOING, queries::PARTITION_DATES, params, |row| {
-                Ok((read_date(row)?, row.named("status", PartitionStatus::from_name)?))
-            })
+            read_records(connection, DOING, queries::PARTITION_DATES, params)
         })
         .await
     }
@@ -168,11 +141,8 @@ impl Partitions for SqliteStore {
         let source = source.to_owned();
         self.read(move |connection| {
             const DOING: &str = "looking at what a source has to do";
-            let read = |row: &mut crate::columns::SqliteRow<'_>| {
-                Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: None })
-            };
-            let rows = read_rows(connection, DOING, queries::PARTITION_BACKLOG, [&source], read)?;
-            Ok(rows.into_iter().next().unwrap_or_default())
+            let mut rows = read_records(connection, DOING, queries::PARTITION_BACKLOG, [&source])?;
+            Ok(rows.pop().unwrap_or_default())
         })
         .await
     }

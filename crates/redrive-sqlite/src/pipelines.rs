@@ -2,21 +2,22 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Epoch, PipelineRunId, PipelineStatus};
+use redrive_core::PipelineRunId;
 use redrive_store::{
-    AttemptOutcome, Backlog, ExpiringLease, JournalEntry, LeaseRef, NewPipelineRun, Operator,
-    PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, PipelineWrite, Pipelines,
-    PrunedSamples, Result, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
-    StageStats, WorkerId, Written, progress_of, rules_from_json, rules_to_json, start_entry,
+    Backlog, JournalEntry, LeaseRef, NewPipelineRun, Operator, PipelineAction, PipelineChange,
+    PipelineRunRecord, PipelineWrite, Pipelines, ReadColumn, Result, RowReader, Selection,
+    SelectionSql, Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats,
+    Written, rules_to_json, start_entry,
 };
 use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, json_ids, json_list, micros, read_rows},
+    columns::{json_ids, json_list, micros, read_records, read_rows},
     error::Doing,
     journal::insert_journal,
     queries,
+    selected::SelectQuery,
 };
 
 #[async_trait]
@@ -41,17 +42,13 @@ impl Pipelines for SqliteStore {
 
     async fn pipeline_runs_page(
         &self,
-        filter: &PipelineRunFilter,
+        filter: &Selection,
         before: PipelineRunId,
         limit: u32,
     ) -> Result<Vec<PipelineRunRecord>> {
-        let PipelineRunFilter { pipeline, status } = filter.clone();
-        self.read(move |connection| {
-            let status = status.map(PipelineStatus::name);
-            let params = params![before.0, limit, pipeline, status];
-            read_rows(connection, READING, queries::PIPELINE_RUNS_PAGE, params, read_run)
-        })
-        .await
+        let own = vec![before.0.into(), limit.into()];
+        let (units, sql) = (SelectionSql::PIPELINE_RUNS, queries::PIPELINE_RUNS_PAGE);
+        self.select(READING, SelectQuery { units, sql, own }, filter).await
     }
 
     async fn change_pipeline_run(
@@ -76,27 +73,30 @@ impl Pipelines for SqliteStore {
         const DOING: &str = "moving a source";
         let (position, journal, now) =
             (position.clone(), journal.clone(), micros(redrive_store::Store::now(self)));
-        self.write(move |connection| {
+        let write = self.write(move |connection| {
             let params = params![id.0, position.lines, position.bytes, position.check, now];
             let sql = queries::REPOSITION_SOURCE;
             let moved =
                 connection.prepare_cached(sql).doing(DOING)?.execute(params).doing(DOING)?;
             if moved > 0 {
+                redrive_store::failpoint!("sqlite.move_source.row");
                 insert_journal(connection, &journal)?;
             }
             Ok(Written::from_changed(moved > 0))
-        })
-        .await
+        });
+        let written = write.await?;
+        redrive_store::failpoint!("sqlite.move_source.committed");
+        Ok(written)
     }
 
     async fn claim_feeds(&self, claim: &SourceClaim) -> Result<Vec<(LeaseRef, PipelineRunRecord)>> {
         let claim = claim.clone();
-        let runs = self
+        let runs: Vec<PipelineRunRecord> = self
             .write(move |connection| {
                 let live = live_runs(connection, &claim.served)?;
                 let (owner, until) = (&claim.owner.0, micros(claim.lease_until));
                 let params = params![json_ids(live), claim.limit, owner, until];
-                read_rows(connection, "claiming sources", queries::CLAIM_FEEDS, params, read_run)
+                read_records(connection, "claiming sources", queries::CLAIM_FEEDS, params)
             })
             .await?;
         redrive_store::failpoint!("sqlite.claim_feed.committed");
@@ -128,14 +128,8 @@ impl Pipelines for SqliteStore {
         let served = served.clone();
         self.read(move |connection| {
             let live = json_ids(live_runs(connection, &served)?);
-            let rows = read_rows(connection, READING, queries::PIPELINE_BACKLOG, [live], |row| {
-                Ok(Backlog {
-                    ready: row.get()?,
-                    held: row.get()?,
-                    next_due: row.optional_timestamp()?,
-                })
-            })?;
-            Ok(rows.into_iter().next().unwrap_or_default())
+            let mut rows = read_records(connection, READING, queries::PIPELINE_BACKLOG, [live])?;
+            Ok(rows.pop().unwrap_or_default())
         })
         .await
     }
@@ -228,7 +222,7 @@ pub(crate) fn one(connection: &Connection, id: PipelineRunId) -> Result<Option<P
 }
 
 fn by_id(connection: &Connection, ids: &str) -> Result<Vec<PipelineRunRecord>> {
-    read_rows(connection, READING, queries::PIPELINE_RUNS_BY_ID, [ids], read_run)
+    read_records(connection, READING, queries::PIPELINE_RUNS_BY_ID, [ids])
 }
 
 /// Writes the progress of a run and its journal entries.
@@ -265,61 +259,13 @@ pub(crate) fn write_run(
 
 fn stage_counts(connection: &Connection, id: PipelineRunId) -> Result<Vec<StageCount>> {
     let Some(run) = one(connection, id)? else { return Ok(Vec::new()) };
-    let mut stages = vec![StageCount::default(); run.stages.len()];
-    let rows = read_rows(connection, READING, queries::STAGE_COUNTS, [id.0], |row| {
-        Ok((row.get::<usize>()?, row.get::<String>()?, row.get::<u64>()?))
-    })?;
-    for (stage, state, count) in rows {
-        if let Some(stage) = stages.get_mut(stage) {
-            stage.add(&state, count);
-        }
-    }
-    Ok(stages)
+    let counts = read_records(connection, READING, queries::STAGE_COUNTS, [id.0])?;
+    Ok(StageCount::gather(run.stages.len(), counts))
 }
 
 fn stage_stats(connection: &Connection, id: PipelineRunId) -> Result<Vec<StageStats>> {
     let Some(run) = one(connection, id)? else { return Ok(Vec::new()) };
-    let executions = read_rows(connection, READING, queries::STAGE_EXECUTIONS, [id.0], |row| {
-        Ok((row.get()?, row.get()?, row.get()?))
-    })?;
-    let outcomes = read_rows(connection, READING, queries::STAGE_OUTCOMES, [id.0], |row| {
-        let stage = row.get()?;
-        let outcome = row.named("outcome", AttemptOutcome::from_name)?;
-        Ok((stage, outcome, row.get()?, row.get()?))
-    })?;
+    let executions = read_records(connection, READING, queries::STAGE_EXECUTIONS, [id.0])?;
+    let outcomes = read_records(connection, READING, queries::STAGE_OUTCOMES, [id.0])?;
     Ok(StageStats::gather(&run.stages, executions, outcomes))
-}
-
-fn read_run(row: &mut SqliteRow<'_>) -> Result<PipelineRunRecord> {
-    let id = PipelineRunId(row.get()?);
-    let pipeline = row.get()?;
-    let stages = row.named("stages", |text| serde_json::from_str(text).ok())?;
-    let rules = row.named("rules", |text| Some(rules_from_json(text)))?;
-    let (read_ahead, source) = (row.get()?, row.get()?);
-    let position =
-        SourcePosition { lines: row.get()?, bytes: row.get()?, check: row.get()?, done: false };
-    let status = row.named("status", PipelineStatus::from_name)?;
-    let counts = [row.get()?, row.get()?, row.get()?, row.get()?];
-    let done = row.get()?;
-    let progress = progress_of(status, counts, done, [row.get()?, row.get()?]);
-    Ok(PipelineRunRecord {
-        id,
-        pipeline,
-        stages,
-        rules,
-        read_ahead,
-        source,
-        position: SourcePosition { done, ..position },
-        progress,
-        started_at: row.timestamp()?,
-        started_by: row.get()?,
-        ended_at: row.optional_timestamp()?,
-        stop_reason: row.get()?,
-        feed: ExpiringLease::of(
-            row.get::<Option<String>>()?.map(WorkerId),
-            row.optional_timestamp()?,
-        ),
-        feed_epoch: Epoch(row.get()?),
-        pruned: PrunedSamples { succeeded: row.get()?, skipped: row.get()?, dlq: row.get()? },
-    })
 }

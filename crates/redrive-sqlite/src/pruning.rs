@@ -6,19 +6,16 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{RunId, SampleId, SampleStatus};
 use redrive_store::{
-    AttemptRecord, ExportedUnit, LedgerPlace, PruneFilter, Pruned, PrunedSamples, Pruning, Result,
-    RunRecord, SampleRecord, UnitKind,
+    AttemptRecord, ExportedUnit, LedgerPlace, PruneFilter, Pruned, PrunedSamples, Pruning,
+    ReadColumn, Result, RowReader, RunRecord, SampleRecord, UnitKind,
 };
 use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{json_ids, micros, read_rows},
+    columns::{json_ids, micros, read_records, read_rows},
     error::Doing,
-    ledger::read_attempt,
     queries,
-    runs::read_run,
-    samples::read_sample,
 };
 
 const LOOKING: &str = "looking for what may be pruned";
@@ -35,7 +32,7 @@ impl Pruning for SqliteStore {
         let PruneFilter { before, queue, .. } = filter.clone();
         self.read(move |connection| {
             let params = params![micros(before), queue, after.0, limit];
-            read_rows(connection, LOOKING, queries::PRUNABLE_RUNS, params, read_run)
+            read_records(connection, LOOKING, queries::PRUNABLE_RUNS, params)
         })
         .await
     }
@@ -49,7 +46,7 @@ impl Pruning for SqliteStore {
         let PruneFilter { before, pipeline, .. } = filter.clone();
         self.read(move |connection| {
             let params = params![micros(before), pipeline, after.0, limit];
-            read_rows(connection, LOOKING, queries::PRUNABLE_SAMPLES, params, read_sample)
+            read_records(connection, LOOKING, queries::PRUNABLE_SAMPLES, params)
         })
         .await
     }
@@ -73,7 +70,7 @@ impl Pruning for SqliteStore {
             (json_ids(ids.iter().copied()), after.clone());
         self.read(move |connection| {
             let params = params![kind.name(), ids, id, stage, attempt.0, limit];
-            read_rows(connection, LOOKING, queries::ATTEMPTS_AT, params, read_attempt)
+            read_records(connection, LOOKING, queries::ATTEMPTS_AT, params)
         })
         .await
     }
@@ -114,9 +111,8 @@ impl Pruning for SqliteStore {
 impl SqliteStore {
     async fn count(&self, sql: &'static str, before: Timestamp, of: Option<String>) -> Result<u64> {
         self.read(move |connection| {
-            let counts =
-                read_rows(connection, LOOKING, sql, params![micros(before), of], |row| row.get())?;
-            Ok(counts.into_iter().next().unwrap_or_default())
+            let mut counts = read_records(connection, LOOKING, sql, params![micros(before), of])?;
+            Ok(counts.pop().unwrap_or_default())
         })
         .await
     }

@@ -6,7 +6,7 @@ use redrive_store::{
 use rusqlite::{Connection, params};
 
 use crate::{
-    columns::{SqliteRow, json_list, micros, read_rows},
+    columns::{json_list, micros, read_records},
     error::Doing,
     journal::insert_journal,
     queries,
@@ -55,12 +55,7 @@ fn change(
 }
 
 pub(crate) fn paused(connection: &Connection) -> Result<Vec<PausedQueue>> {
-    read_rows(connection, "listing paused queues", queries::PAUSED_QUEUES, [], |row| {
-        Ok(PausedQueue {
-            queue: row.get()?,
-            by: Operator { actor: row.get()?, at: row.timestamp()?, reason: row.get()? },
-        })
-    })
+    read_records(connection, "listing paused queues", queries::PAUSED_QUEUES, [])
 }
 
 pub(crate) fn backlog(
@@ -69,14 +64,11 @@ pub(crate) fn backlog(
     categories: &Categories,
 ) -> Result<Backlog> {
     const DOING: &str = "looking at what a queue has to do";
-    let read = |row: &mut SqliteRow<'_>| {
-        Ok(Backlog { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
-    };
     let mut rows = match categories {
-        Categories::All => read_rows(connection, DOING, queries::BACKLOG_ANY, [queue], read)?,
+        Categories::All => read_records(connection, DOING, queries::BACKLOG_ANY, [queue])?,
         Categories::Only(named) => {
             let params = params![queue, json_list(named)];
-            read_rows(connection, DOING, queries::BACKLOG_OF, params, read)?
+            read_records(connection, DOING, queries::BACKLOG_OF, params)?
         }
     };
     Ok(rows.pop().unwrap_or_default())

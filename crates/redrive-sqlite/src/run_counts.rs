@@ -14,11 +14,11 @@ use std::{
 };
 
 use redrive_core::{RunState, RunStatus};
-use redrive_store::{Error, QueueCount, Result};
+use redrive_store::{Error, FromRow, QueueCount, ReadColumn, Result, RowReader};
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    columns::{SqliteRow, read_rows},
+    columns::{read_records, read_rows},
     error::Doing,
     queries,
 };
@@ -58,8 +58,8 @@ struct ChangePositions {
     journal: i64,
 }
 
-impl ChangePositions {
-    fn read(row: &mut SqliteRow<'_>) -> Result<Self> {
+impl FromRow for ChangePositions {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
         Ok(Self { runs: row.get()?, ledger: row.get()?, journal: row.get()? })
     }
 }
@@ -68,13 +68,13 @@ impl RunCounts {
     /// The current counts. They are consistent if the connection is in a transaction. If this call
     /// fails, the next call reads everything that this one would have read.
     pub(crate) fn look(&mut self, connection: &Connection) -> Result<Vec<QueueCount>> {
-        let ends =
-            read_rows(connection, DOING, queries::RUN_ENDS, [], ChangePositions::read)?.pop();
-        let ends = ends.unwrap_or_default();
+        let mut ends = read_records(connection, DOING, queries::RUN_ENDS, [])?;
+        let ends: ChangePositions = ends.pop().unwrap_or_default();
         let held = read_rows(connection, DOING, queries::HELD_STRETCHES, [], |row| row.get())?;
         let held: BTreeSet<i64> = held.into_iter().collect();
         let since = params![self.seen.journal, ends.journal];
-        let told = read_rows(connection, DOING, queries::PRUNES, since, |row| row.get::<bool>())?;
+        let told: Vec<bool> =
+            read_rows(connection, DOING, queries::PRUNES, since, |row| row.get())?;
         let begun = told.iter().map(|has_begun| if *has_begun { 1 } else { -1 }).sum::<i64>();
         let prunes = self.prunes + begun;
         // After a long time, finding the changes costs more than counting everything.
@@ -100,8 +100,8 @@ impl RunCounts {
             return Ok(std::iter::once(0..last + 1).collect());
         }
         let params = params![self.seen.ledger, ends.ledger, self.seen.journal, ends.journal];
-        let read = |row: &mut SqliteRow<'_>| row.get::<i64>();
-        let changed = read_rows(connection, DOING, queries::CHANGED_STRETCHES, params, read)?;
+        let sql = queries::CHANGED_STRETCHES;
+        let changed = read_rows(connection, DOING, sql, params, |row| row.get())?;
         let mut stale: BTreeSet<i64> = changed.into_iter().collect();
         stale.extend(held);
         stale.extend(&self.held);

@@ -4,22 +4,23 @@ use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Epoch, History, RunId, RunStatus};
+use redrive_core::RunId;
 use redrive_store::{
     AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, NewRun, Operator,
-    PageLimit, PausedQueue, QueueAction, QueueStats, Result, RunAction, RunChange, RunFilter,
-    RunFinish, RunRecord, Runs, SubmittedRun, WorkerId, Written,
+    PageLimit, PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RunAction, RunChange,
+    RunFinish, RunRecord, Runs, Selection, SelectionSql, SubmittedRun, Written,
 };
 use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, json_ids, json_list, micros, read_page, read_rows},
+    columns::{json_ids, json_list, micros, read_records, read_rows},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
     operators::change_runs,
     queries, queues,
+    selected::SelectQuery,
 };
 
 #[async_trait]
@@ -56,24 +57,20 @@ impl Runs for SqliteStore {
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>> {
         let ids = json_ids(ids.iter().map(|id| id.0));
         self.read(move |connection| {
-            read_rows(connection, "reading runs", queries::RUNS_BY_ID, [&ids], read_run)
+            read_records(connection, "reading runs", queries::RUNS_BY_ID, [&ids])
         })
         .await
     }
 
     async fn runs_page(
         &self,
-        filter: &RunFilter,
+        filter: &Selection,
         after: RunId,
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
-        let RunFilter { queue, category, status } = filter.clone();
-        self.read(move |connection| {
-            let status = status.map(RunStatus::name);
-            let params = params![after.0, limit.rows, queue, category, status, limit.with_data];
-            read_page(connection, "listing runs", queries::RUNS_PAGE, params, read_run)
-        })
-        .await
+        let own = vec![after.0.into(), limit.rows.into(), limit.with_data.into()];
+        let page = SelectQuery { units: SelectionSql::RUNS, sql: queries::RUNS_PAGE, own };
+        self.select_page("listing runs", page, filter).await
     }
 
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
@@ -180,11 +177,7 @@ fn refused(connection: &Connection, run: &NewRun) -> Result<SubmittedRun> {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
         .doing(DOING)?;
-    Ok(if run.same_content(&category, &payload) {
-        SubmittedRun::Duplicate(RunId(id))
-    } else {
-        SubmittedRun::Conflict(RunId(id))
-    })
+    Ok(run.refused_by(RunId(id), &category, &payload))
 }
 
 fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
@@ -199,19 +192,19 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
     let (until, now) = (micros(request.lease_until), micros(request.now));
     let owner = &request.owner.0;
     let lone = lone_category(connection, request)?;
-    let mut claimed = match (lone, &request.categories) {
+    let mut claimed: Vec<ClaimedRun> = match (lone, &request.categories) {
         (Some(category), _) => {
             let params = params![request.queue, request.limit, owner, until, category, now];
-            read_rows(connection, DOING, queries::CLAIM_RUNS_IN, params, read_claimed)?
+            read_records(connection, DOING, queries::CLAIM_RUNS_IN, params)?
         }
         (None, Categories::All) => {
             let params = params![request.queue, request.limit, owner, until, now];
-            read_rows(connection, DOING, queries::CLAIM_RUNS_ANY, params, read_claimed)?
+            read_records(connection, DOING, queries::CLAIM_RUNS_ANY, params)?
         }
         (None, Categories::Only(categories)) => {
             let params =
                 params![request.queue, request.limit, owner, until, json_list(categories), now];
-            read_rows(connection, DOING, queries::CLAIM_RUNS_OF, params, read_claimed)?
+            read_records(connection, DOING, queries::CLAIM_RUNS_OF, params)?
         }
     };
     redrive_store::failpoint!("sqlite.claim.row");
@@ -267,6 +260,9 @@ fn finish(
                 columns.result,
                 columns.ready,
                 columns.due_at.map(micros),
+                attempt.code,
+                attempt.fingerprint,
+                attempt.class.is_some().then(|| micros(attempt.ended_at)),
             ])
             .doing(DOING)?;
         let written = Written::from_changed(changed > 0);
@@ -282,49 +278,6 @@ fn finish(
             }
         }
     }
+    ledger.finish()?;
     Ok((all, waits))
-}
-
-fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedRun> {
-    Ok(ClaimedRun {
-        id: RunId(row.get()?),
-        category: row.get()?,
-        payload: row.get()?,
-        submitted_at: row.timestamp()?,
-        attempt: AttemptNumber(row.get::<u32>()?.saturating_add(1)),
-        epoch: Epoch(row.get()?),
-        history: History {
-            counted: row.get()?,
-            deferrals: row.get()?,
-            lost: 0,
-            first_attempt_at: row.optional_timestamp()?,
-        },
-    })
-}
-
-pub(crate) fn read_run(row: &mut SqliteRow<'_>) -> Result<RunRecord> {
-    Ok(RunRecord {
-        id: RunId(row.get()?),
-        queue: row.get()?,
-        category: row.get()?,
-        payload: row.get()?,
-        submitted_at: row.timestamp()?,
-        not_before: row.optional_timestamp()?,
-        idempotency_key: row.get()?,
-        status: row.named("status", RunStatus::from_name)?,
-        attempts: row.get()?,
-        attempts_at_reset: row.get()?,
-        retry_count: row.get()?,
-        deferrals: row.get()?,
-        next_retry_at: row.optional_timestamp()?,
-        first_attempt_at: row.optional_timestamp()?,
-        error_class: row.get()?,
-        error_message: row.get()?,
-        result: row.get()?,
-        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
-        lease_epoch: Epoch(row.get()?),
-        lease_until: row.optional_timestamp()?,
-        ready: row.get()?,
-        due_at: row.optional_timestamp()?,
-    })
 }

@@ -4,26 +4,25 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{
-    AttemptNumber, Epoch, Fingerprint, History, Message, PipelineRunId, PipelineStatus, SampleId,
-    SampleOutcome, SampleStatus,
-};
+use redrive_core::{Message, PipelineRunId, PipelineStatus, SampleId, SampleOutcome, SampleStatus};
 use redrive_store::{
     AttemptRecord, ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator,
     OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim,
-    SampleFilter, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, SourcePosition,
-    WorkerId, Written, reopened, reprocess_entry, source_death_entry, stage_or_source,
+    SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, Selection, SelectionSql,
+    SourcePosition, WorkerId, Written, reopened, reprocess_entry, source_death_entry,
 };
-use rusqlite::{CachedStatement, Connection, params, params_from_iter, types::Value as SqlValue};
+use rusqlite::{CachedStatement, Connection, params, types::Value as SqlValue};
 
 use crate::{
     SqliteStore,
-    columns::{SqliteRow, json_ids, micros, read_page, read_rows},
+    causes::CauseCounts,
+    columns::{json_ids, micros, read_records},
     error::Doing,
     journal::insert_journal,
     ledger::LedgerRows,
     pipelines::{live_runs, one, write_run},
     queries,
+    selected::SelectQuery,
 };
 
 #[async_trait]
@@ -67,55 +66,32 @@ impl Samples for SqliteStore {
 
     async fn samples_page(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         after: SampleId,
         limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
-        let sql = match filter.status {
-            Some(SampleStatus::Dlq) => queries::DEAD_SAMPLES_PAGE,
-            _ => queries::SAMPLES_PAGE,
-        };
-        let mut params = filter_params(filter);
-        params.extend([after.0.into(), limit.rows.into(), limit.with_data.into()]);
-        self.read(move |connection| {
-            read_page(connection, READING, sql, params_from_iter(&params), read_sample)
-        })
-        .await
+        let own = vec![after.0.into(), limit.rows.into(), limit.with_data.into()];
+        self.select_page(READING, query(queries::SAMPLES_PAGE, own), filter).await
     }
 
     async fn newest_dead_samples(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
-        let mut params = filter_params(filter);
-        params.push(limit.into());
-        self.read(move |connection| {
-            let params = params_from_iter(&params);
-            read_rows(connection, READING, queries::NEWEST_DEAD_SAMPLES, params, read_sample)
-        })
-        .await
+        let newest = query(queries::NEWEST_DEAD_SAMPLES, vec![limit.into()]);
+        self.select(READING, newest, filter).await
     }
 
-    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
-        let params = filter_params(filter);
-        self.read(move |connection| {
-            let params = params_from_iter(&params);
-            let counts =
-                read_rows(connection, READING, queries::COUNT_SAMPLES, params, |row| row.get())?;
-            Ok(counts.into_iter().next().unwrap_or_default())
-        })
-        .await
+    async fn count_samples(&self, filter: &Selection) -> Result<u64> {
+        let count = query(queries::COUNT_SAMPLES, Vec::new());
+        let counts: Vec<u64> = self.select(READING, count, filter).await?;
+        Ok(counts.into_iter().next().unwrap_or_default())
     }
 
-    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
-        let mut params = filter_params(filter);
-        params.push(limit.into());
-        self.read(move |connection| {
-            let params = params_from_iter(&params);
-            read_rows(connection, READING, queries::DEAD_CAUSES, params, read_cause)
-        })
-        .await
+    async fn dead_causes(&self, filter: &Selection, limit: u32) -> Result<Vec<DeadCause>> {
+        let causes = query(queries::DEAD_CAUSES, vec![limit.into()]);
+        self.select(READING, causes, filter).await
     }
 
     async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>> {
@@ -130,15 +106,7 @@ impl Samples for SqliteStore {
     ) -> Result<Vec<SampleLine>> {
         self.read(move |connection| {
             let params = params![run.0, after, limit];
-            read_rows(connection, "reading lines", queries::SAMPLE_LINES, params, |row| {
-                Ok(SampleLine {
-                    id: SampleId(row.get()?),
-                    line: row.get()?,
-                    hash: row.get()?,
-                    status: row.named("status", SampleStatus::from_name)?,
-                    stage: row.get()?,
-                })
-            })
+            read_records(connection, "reading lines", queries::SAMPLE_LINES, params)
         })
         .await
     }
@@ -156,30 +124,8 @@ impl Samples for SqliteStore {
     }
 }
 
-/// The parameters ?1 to ?9 of a sample filter.
-fn filter_params(filter: &SampleFilter) -> Vec<SqlValue> {
-    let SampleFilter {
-        pipeline,
-        run,
-        status,
-        stage,
-        error,
-        code,
-        cause,
-        failed_since,
-        failed_until,
-    } = filter.clone();
-    vec![
-        run.map(|run| run.0).into(),
-        pipeline.into(),
-        status.map(|status| status.name().to_owned()).into(),
-        stage.into(),
-        error.into(),
-        code.into(),
-        cause.into(),
-        failed_since.map(micros).into(),
-        failed_until.map(micros).into(),
-    ]
+fn query(sql: &'static str, own: Vec<SqlValue>) -> SelectQuery {
+    SelectQuery { units: SelectionSql::SAMPLES, sql, own }
 }
 
 const READING: &str = "reading samples";
@@ -204,15 +150,17 @@ fn append(
         .doing(ADDING)?;
     redrive_store::failpoint!("sqlite.append.position");
     let actor = run.feed.as_ref().map_or("", |feed| feed.owner.0.as_str());
-    let mut deaths = Vec::new();
+    let (mut deaths, mut causes) = (Vec::new(), CauseCounts::default());
     for sample in samples {
         let sample_id = insert_sample(connection, id, sample, at)?;
         if let Err(failure) = &sample.data {
             insert_journal(connection, &source_death_entry(id, sample_id, failure, at, actor))?;
+            causes.add(connection, &AttemptRecord::dead_line(sample_id, failure, at, actor))?;
             deaths.push(SampleOutcome::Dead(failure.class().name()));
         }
         redrive_store::failpoint!("sqlite.append.row");
     }
+    causes.write(connection)?;
     let added = u64::try_from(samples.len()).unwrap_or(u64::MAX);
     let write = PipelineWrite::after_reading(&run, added, position.done, &deaths, at, actor);
     write_run(connection, id, &write)?;
@@ -227,21 +175,15 @@ fn insert_sample(
 ) -> Result<SampleId> {
     let failure = sample.data.as_ref().err();
     let status = if failure.is_some() { SampleStatus::Dlq } else { SampleStatus::Pending };
-    let code = failure.map(|failure| failure.code().to_string());
-    let message = failure.map(|failure| failure.message().as_str());
-    let fingerprint = code
-        .as_deref()
-        .zip(message)
-        .map(|(code, message)| Fingerprint::of(code, message).to_string());
     let params = params![
         run.0,
         sample.line,
         sample.data.as_ref().ok(),
         status.name(),
         failure.map(|failure| failure.class().name()),
-        code,
-        message,
-        fingerprint,
+        failure.map(|failure| failure.code().to_string()),
+        failure.map(|failure| failure.message().as_str()),
+        failure.map(|failure| failure.fingerprint().to_string()),
         failure.map(|_| micros(at)),
         sample.hash,
     ];
@@ -264,13 +206,14 @@ fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<Cla
             claim.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX))
         };
         let params = params![run, claim.stage, left(&claimed), owner, until, now];
-        let sql = queries::CLAIM_DUE_SAMPLES;
-        let mut due = read_rows(connection, DOING, sql, params, read_claimed)?;
+        let mut due: Vec<ClaimedSample> =
+            read_records(connection, DOING, queries::CLAIM_DUE_SAMPLES, params)?;
         due.sort_unstable_by_key(|sample| sample.id);
         claimed.append(&mut due);
         redrive_store::failpoint!("sqlite.claim_samples.row");
         let params = params![run, claim.stage, left(&claimed), owner, until, now];
-        let mut new = read_rows(connection, DOING, queries::CLAIM_SAMPLES, params, read_claimed)?;
+        let mut new: Vec<ClaimedSample> =
+            read_records(connection, DOING, queries::CLAIM_SAMPLES, params)?;
         new.sort_unstable_by_key(|sample| sample.id);
         claimed.append(&mut new);
         if left(&claimed) == 0 {
@@ -311,6 +254,7 @@ fn finish(
             news |= *written == SampleWritten::Applied;
         }
     }
+    finisher.ledger.finish()?;
     Ok((written, news))
 }
 
@@ -416,68 +360,5 @@ fn reprocess(
 
 pub(crate) fn by_id(connection: &Connection, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {
     let ids = json_ids(ids.iter().map(|id| id.0));
-    read_rows(connection, READING, queries::SAMPLES_BY_ID, [ids], read_sample)
-}
-
-fn read_claimed(row: &mut SqliteRow<'_>) -> Result<ClaimedSample> {
-    Ok(ClaimedSample {
-        id: SampleId(row.get()?),
-        run: PipelineRunId(row.get()?),
-        data: row.get()?,
-        attempt: AttemptNumber(row.get::<u32>()?.saturating_add(1)),
-        epoch: Epoch(row.get()?),
-        history: History {
-            counted: row.get()?,
-            deferrals: row.get()?,
-            lost: 0,
-            first_attempt_at: row.optional_timestamp()?,
-        },
-    })
-}
-
-fn read_cause(row: &mut SqliteRow<'_>) -> Result<DeadCause> {
-    Ok(DeadCause {
-        fingerprint: row.get()?,
-        pipeline: row.get()?,
-        stage_name: row.get()?,
-        code: row.get()?,
-        example: row.get()?,
-        first: SampleId(row.get()?),
-        count: row.get()?,
-        last_attempt_at: row.optional_timestamp()?,
-    })
-}
-
-pub(crate) fn read_sample(row: &mut SqliteRow<'_>) -> Result<SampleRecord> {
-    let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
-    let (pipeline, line) = (row.get()?, row.get()?);
-    let data: Option<String> = row.get()?;
-    let status = row.named("status", SampleStatus::from_name)?;
-    let stage = row.get()?;
-    let stage_name = stage_or_source(row.get()?, data.as_deref());
-    Ok(SampleRecord {
-        id,
-        run,
-        pipeline,
-        line,
-        data,
-        status,
-        stage,
-        stage_name,
-        attempts: row.get()?,
-        attempts_at_reset: row.get()?,
-        retry_count: row.get()?,
-        deferrals: row.get()?,
-        next_retry_at: row.optional_timestamp()?,
-        first_attempt_at: row.optional_timestamp()?,
-        last_attempt_at: row.optional_timestamp()?,
-        error_class: row.get()?,
-        error_code: row.get()?,
-        error_message: row.get()?,
-        fingerprint: row.get()?,
-        skip_reason: row.get()?,
-        lease_owner: row.get::<Option<String>>()?.map(WorkerId),
-        lease_epoch: Epoch(row.get()?),
-        lease_until: row.optional_timestamp()?,
-    })
+    read_records(connection, READING, queries::SAMPLES_BY_ID, [ids])
 }

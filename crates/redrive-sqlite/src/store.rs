@@ -9,14 +9,15 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    Error, Result, SchemaStatus, Store, Wakes, latest_version, plan_steps, require_version,
+    Error, ReadColumn, Result, SchemaStatus, Store, Wakes, latest_version, plan_steps,
+    require_version,
 };
 use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::{
     backup::backup,
-    boot_clock::{self, SqliteLeaseClock, lease_clock, lease_clock_as_it_is},
+    boot_clock::{SqliteLeaseClock, lease_clock, lease_clock_as_it_is},
     columns::read_rows,
     connection::{connect, open_reader, set_up_writer},
     error::{Doing, In},
@@ -282,10 +283,6 @@ fn ask(connection: &Connection) -> Result<()> {
 impl Store for SqliteStore {
     fn now(&self) -> Timestamp {
         (self.clock)()
-    }
-
-    fn clock_can_be_set(&self) -> bool {
-        !boot_clock::is_there()
     }
 
     fn wakes(&self) -> watch::Receiver<u64> {

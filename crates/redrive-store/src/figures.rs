@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::ItemStatus;
 
-use crate::{AttemptOutcome, JournalFilter, JournalRecord, Result, UnitKind};
+use crate::{AttemptOutcome, FromRow, JournalFilter, JournalRecord, Result, RowReader, UnitKind};
 
 /// The upper bounds of the duration buckets, in microseconds.
 pub const TIME_BOUNDS_US: [u64; 8] =
@@ -23,8 +23,6 @@ pub struct Activity {
     /// The last position of the range; the next range starts after it.
     pub end: i64,
     pub counts: Vec<ActivityCount>,
-    /// Failures by cause, the most frequent first.
-    pub causes: Vec<RecentCause>,
 }
 
 /// Runs with a similar wait between the time they could start and their first attempt.
@@ -35,6 +33,16 @@ pub struct LagCount {
     pub runs: u64,
     /// The sum of the waits.
     pub waited: Duration,
+}
+
+impl FromRow for LagCount {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            reached: row.count("reached")?,
+            runs: row.count("runs")?,
+            waited: Duration::from_micros(row.count("waited")?),
+        })
+    }
 }
 
 /// Attempts that ended in the same way within one minute.
@@ -54,17 +62,19 @@ pub struct ActivityCount {
     pub took: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecentCause {
-    pub kind: UnitKind,
-    pub fingerprint: String,
-    pub code: String,
-    /// The message of the latest failure.
-    pub message: String,
-    /// The unit of the latest failure.
-    pub unit_id: i64,
-    pub attempts: u64,
-    pub last_at: Timestamp,
+impl FromRow for ActivityCount {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            kind: row.named("kind", UnitKind::from_name)?,
+            outcome: row.named("outcome", AttemptOutcome::from_name)?,
+            class: row.get()?,
+            lost: row.get()?,
+            reached: row.count("reached")?,
+            minute: row.timestamp()?,
+            attempts: row.count("attempts")?,
+            took: Duration::from_micros(row.count("took")?),
+        })
+    }
 }
 
 #[async_trait]
@@ -81,7 +91,8 @@ pub trait Figures: Send + Sync {
     /// this call costs several times as much as [`activity`](Self::activity).
     async fn lags(&self, after: i64, end: i64) -> Result<Vec<LagCount>>;
 
-    /// Journal entries before a position, the newest first.
+    /// Journal entries before a position, the newest first, of at most [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES) and one
+    /// entry.
     async fn newest_journal(
         &self,
         filter: &JournalFilter,

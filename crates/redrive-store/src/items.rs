@@ -3,19 +3,28 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message, Unit};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    AttemptOutcome, AttemptRecord, ClaimedGroup, Error, GroupClaim, JournalEntry, MAX_NAME_BYTES,
-    Operator, Result, UnitKind, UnitRow, Written,
+    AttemptOutcome, AttemptRecord, ClaimedGroup, Error, FromRow, GroupClaim, JournalEntry,
+    MAX_NAME_BYTES, Operator, Result, RowReader, Selection, UnitKind, UnitRow, Written,
 };
 
 /// The items of one upload call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemGroup {
     /// The name of the upload in the configuration.
     pub upload: String,
+    /// The group is uploaded together.
     pub group: String,
+}
+
+impl FromRow for ItemGroup {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self { upload: row.get()?, group: row.get()? })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +64,15 @@ impl NewItem {
         self.group.check_name(&self.name)
     }
 
+    /// The result for an item whose name a stored item has.
+    pub fn refused_by(&self, stored: ItemId, sha256: &str) -> AddedItem {
+        if self.sha256 == sha256 {
+            AddedItem::Duplicate(stored)
+        } else {
+            AddedItem::Conflict(stored)
+        }
+    }
+
     pub fn journal_entry(&self, id: ItemId, by: &Operator) -> JournalEntry {
         let ItemGroup { upload, group } = &self.group;
         let details = json!({
@@ -86,13 +104,19 @@ pub enum AddedItem {
     Conflict(ItemId),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An item of an upload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Item))]
 pub struct ItemRecord {
+    #[cfg_attr(feature = "openapi", schema(value_type = i64))]
     pub id: ItemId,
+    #[serde(flatten)]
     pub group: ItemGroup,
+    /// Unique within the group.
     pub name: String,
     pub content_url: String,
     pub size_bytes: u64,
+    /// The SHA-256 of the content, in hexadecimal.
     pub sha256: String,
     pub status: ItemStatus,
     /// The number of rejections; never decreases.
@@ -100,9 +124,39 @@ pub struct ItemRecord {
     /// The value of `upload_attempts` at the last reset by an operator.
     pub attempts_at_reset: u32,
     /// The number of the last attempt in the ledger; 0 before the first.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub last_attempt: AttemptNumber,
+    /// The reason of the last rejection.
     pub rejection_reason: Option<String>,
+    pub error_class: Option<String>,
+    pub error_code: Option<String>,
+    /// Identical for all failures of one cause.
+    pub fingerprint: Option<String>,
+    pub last_failure_at: Option<Timestamp>,
     pub updated_at: Timestamp,
+}
+
+impl FromRow for ItemRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: ItemId(row.get()?),
+            group: ItemGroup::from_row(row)?,
+            name: row.get()?,
+            content_url: row.get()?,
+            size_bytes: row.count("size_bytes")?,
+            sha256: row.get()?,
+            status: row.named("status", ItemStatus::from_name)?,
+            upload_attempts: row.count("upload_attempts")?,
+            attempts_at_reset: row.count("attempts_at_reset")?,
+            last_attempt: AttemptNumber(row.count("last_attempt")?),
+            rejection_reason: row.get()?,
+            updated_at: row.timestamp()?,
+            error_class: row.get()?,
+            error_code: row.get()?,
+            fingerprint: row.get()?,
+            last_failure_at: row.optional_timestamp()?,
+        })
+    }
 }
 
 /// A transition of an item.
@@ -191,14 +245,6 @@ impl ItemMove {
     }
 }
 
-/// Selects items. Every given field must match exactly.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ItemFilter {
-    pub upload: Option<String>,
-    pub group: Option<String>,
-    pub status: Option<ItemStatus>,
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ItemCounts {
     pub pending: u64,
@@ -206,6 +252,20 @@ pub struct ItemCounts {
     pub trusted: u64,
     pub rejected: u64,
     pub upload_giveup: u64,
+}
+
+impl FromRow for (ItemStatus, u64) {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok((row.named("status", ItemStatus::from_name)?, row.count("count")?))
+    }
+}
+
+impl FromIterator<(ItemStatus, u64)> for ItemCounts {
+    fn from_iter<I: IntoIterator<Item = (ItemStatus, u64)>>(rows: I) -> Self {
+        let mut counts = Self::default();
+        rows.into_iter().for_each(|(status, count)| counts.add(status, count));
+        counts
+    }
 }
 
 impl ItemCounts {
@@ -236,7 +296,7 @@ pub trait Items: Send + Sync {
     /// A page of items with ids above `after`, by id.
     async fn items_page(
         &self,
-        filter: &ItemFilter,
+        filter: &Selection,
         after: ItemId,
         limit: u32,
     ) -> Result<Vec<ItemRecord>>;
@@ -251,7 +311,7 @@ pub trait Items: Send + Sync {
         limit: u32,
     ) -> Result<Vec<ItemRecord>>;
 
-    /// Counts a rejection and returns the new count, or `None` for an unknown item. A single
+    /// Counts a rejection and returns the new count, or `None` if the item is not pending. A single
     /// statement; no other statement changes the column (UPL-4).
     async fn increment_upload_attempts(&self, id: ItemId) -> Result<Option<u32>>;
 

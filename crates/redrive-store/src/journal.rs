@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::{Result, Written};
+use crate::{FromRow, Result, RowReader, Written};
 
 /// An entry may appear this long after its id was assigned, because a transaction with several
 /// statements may commit late.
@@ -34,6 +34,23 @@ pub struct JournalRecord {
     pub entry: JournalEntry,
 }
 
+impl FromRow for JournalRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: row.get()?,
+            entry: JournalEntry {
+                at: row.timestamp()?,
+                actor: row.get()?,
+                action: row.get()?,
+                unit: row.get()?,
+                filter: row.get()?,
+                details: row.get()?,
+                dedupe_key: row.get()?,
+            },
+        })
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalFilter {
     pub unit: Option<String>,
@@ -49,6 +66,12 @@ pub struct ReaderPlace {
     pub seen: i64,
     /// The time of that read, on the store's clock.
     pub seen_at: Timestamp,
+}
+
+impl FromRow for ReaderPlace {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self { settled: row.get()?, seen: row.get()?, seen_at: row.timestamp()? })
+    }
 }
 
 impl ReaderPlace {
@@ -69,8 +92,9 @@ pub trait Journal: Send + Sync {
     /// Adds entries. Returns `false` for an entry whose dedupe key exists already.
     async fn append_journal(&self, entries: &[JournalEntry]) -> Result<Vec<bool>>;
 
-    /// A page of entries with ids above `after`, by id. Ids are assigned before the commit: with
-    /// several writers an entry may appear shortly after an entry with a higher id.
+    /// A page of entries with ids above `after`, by id, of at most [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES) and one
+    /// entry. Ids are assigned before the commit: with several writers an entry may appear shortly after an entry with
+    /// a higher id.
     async fn journal_page(
         &self,
         filter: &JournalFilter,

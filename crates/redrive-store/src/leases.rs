@@ -13,14 +13,22 @@ use std::fmt;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{Epoch, PartitionKey, PartitionRunId, PipelineRunId, RunId, SampleId, Unit};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{ItemGroup, JournalEntry, Result, pipeline_entry, sample_unit};
+use crate::{FromRow, ItemGroup, JournalEntry, Result, RowReader, pipeline_entry, sample_unit};
 
 /// Identifies a worker process. Random at each start, so that a new process on the same host is
 /// never mistaken for the old one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct WorkerId(pub String);
+
+impl WorkerId {
+    pub(crate) fn read_optional(row: &mut impl RowReader) -> Result<Option<Self>> {
+        let owner: Option<String> = row.get()?;
+        Ok(owner.map(Self))
+    }
+}
 
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,6 +75,12 @@ pub struct LeaseRef {
     pub epoch: Epoch,
 }
 
+impl FromRow for LeaseRef {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self { id: row.get()?, epoch: Epoch(row.get()?) })
+    }
+}
+
 /// A lease that was not renewed in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredLease {
@@ -76,6 +90,17 @@ pub struct ExpiredLease {
     pub until: Timestamp,
     /// When the attempt began, by the clock of its worker; `None` where the store does not keep it.
     pub claimed_at: Option<Timestamp>,
+}
+
+impl FromRow for ExpiredLease {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            lease: LeaseRef::from_row(row)?,
+            owner: WorkerId(row.get()?),
+            until: row.timestamp()?,
+            claimed_at: row.optional_timestamp()?,
+        })
+    }
 }
 
 /// A unit that a worker releases without an attempt.

@@ -4,9 +4,9 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, Decision, Fingerprint, Unit};
+use redrive_core::{AttemptNumber, Cause, Decision, Failure, SampleId, Unit};
 
-use crate::Result;
+use crate::{FromRow, Result, RowReader, SOURCE_STAGE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UnitKind {
@@ -121,7 +121,41 @@ pub struct AttemptRecord {
     pub asked: Option<Duration>,
 }
 
+impl FromRow for AttemptRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let kind = row.named("kind", UnitKind::from_name)?;
+        Ok(Self {
+            unit: UnitRow { kind, id: row.get()?, stage: row.get()? },
+            stage_config_hash: row.get()?,
+            attempt: AttemptNumber(row.count("attempt")?),
+            counted: row.get()?,
+            run_id: row.get()?,
+            started_at: row.timestamp()?,
+            ended_at: row.timestamp()?,
+            outcome: row.named("outcome", AttemptOutcome::from_name)?,
+            class: row.get()?,
+            code: row.get()?,
+            message: row.get()?,
+            fingerprint: row.get()?,
+            cause: row.optional_named("cause", Cause::from_name)?,
+            delay: row.optional_count("delay_us")?.map(Duration::from_micros),
+            worker: row.get()?,
+            asked: row.optional_count("asked_us")?.map(Duration::from_micros),
+        })
+    }
+}
+
 impl AttemptRecord {
+    /// The delay as it is stored.
+    pub fn delay_us(&self) -> Option<i64> {
+        self.delay.map(stored_micros)
+    }
+
+    /// The wait that the server asked for, as it is stored.
+    pub fn asked_us(&self) -> Option<i64> {
+        self.asked.map(stored_micros)
+    }
+
     pub fn success(
         unit: UnitRow,
         attempt: AttemptNumber,
@@ -150,16 +184,21 @@ impl AttemptRecord {
     }
 
     /// Fills the columns that describe a failure.
-    pub fn with_failure(mut self, failure: &redrive_core::Failure) -> Self {
-        let code = failure.code().to_string();
-        let message = failure.message().as_str();
+    pub fn with_failure(mut self, failure: &Failure) -> Self {
         self.class = Some(failure.class().name().to_owned());
-        self.fingerprint = Some(Fingerprint::of(&code, message).to_string());
-        self.message = Some(message.to_owned());
-        self.code = Some(code);
+        self.fingerprint = Some(failure.fingerprint().to_string());
+        self.message = Some(failure.message().to_string());
+        self.code = Some(failure.code().to_string());
         self.cause = Some(failure.cause());
         self.asked = failure.class().hint();
         self
+    }
+
+    /// A line of a source that is not a sample, for the counts of causes. It is no attempt and not in the ledger.
+    pub fn dead_line(id: SampleId, failure: &Failure, at: Timestamp, actor: &str) -> Self {
+        let unit =
+            UnitRow { stage: SOURCE_STAGE.to_owned(), ..UnitRow::new(UnitKind::Sample, id.0) };
+        Self::success(unit, AttemptNumber(0), at, at, actor).with_failure(failure)
     }
 
     /// Fills the columns that describe the decision about a failure.
@@ -174,6 +213,10 @@ impl AttemptRecord {
             Decision::GiveUp { .. } => Self { outcome: AttemptOutcome::Failed, ..self },
         }
     }
+}
+
+fn stored_micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A position in the ledger of a kind: by unit id, then stage, then attempt.

@@ -17,8 +17,10 @@
 
 mod error;
 mod failpoint;
+mod json_text;
 mod limits;
 mod paging;
+mod row_reader;
 mod schema;
 
 mod journal;
@@ -38,9 +40,8 @@ mod items;
 
 mod partitions;
 
-mod work_columns;
-
-mod partition_filter;
+mod selection;
+mod selection_sql;
 
 mod partition_finish;
 
@@ -53,6 +54,7 @@ mod sample_finish;
 
 mod pipeline_actions;
 
+mod causes;
 mod figures;
 mod pruning;
 
@@ -60,14 +62,19 @@ mod wakes;
 
 mod store;
 
+pub use causes::{
+    CauseChange, CauseFilter, CauseHour, CauseKind, CauseMark, CauseMiscount, CauseRecord, Causes,
+    InvalidCauseChange, MAX_CAUSES, MAX_NOTE_CHARS, MAX_TICKET_CHARS, cause_hours_pruned,
+    cause_records, cause_returned, cause_unit, hour_of,
+};
 pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]
 pub use failpoint::pass_failpoint;
-pub use figures::{Activity, ActivityCount, Figures, LagCount, RecentCause, TIME_BOUNDS_US};
+pub use figures::{Activity, ActivityCount, Figures, LagCount, TIME_BOUNDS_US};
 pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{
-    AddedItem, ItemAttempt, ItemContent, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord,
-    Items, NewItem,
+    AddedItem, ItemAttempt, ItemContent, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items,
+    NewItem,
 };
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace};
 pub use leases::{ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, WorkerId, Written};
@@ -81,39 +88,40 @@ pub use paging::{MAX_PAGE_BYTES, PageLimit, PageRow};
 pub use partition_actions::{
     AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionSnapshot,
 };
-pub use partition_filter::{KeyPlace, PartitionFilter};
 pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
 pub use partitions::{
-    ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
-    PartitionSeries, PartitionVerdict, PartitionWorkRecord, Partitions, WorkKind, WorkRequest,
+    ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFailure, PartitionFinish,
+    PartitionRecord, PartitionSeries, PartitionVerdict, PartitionWorkRecord, Partitions, WorkKind,
+    WorkRequest,
 };
 pub use pipeline_actions::{
     PipelineAction, PipelineChange, SampleChange, reopened, reprocess_entry, start_entry,
 };
 pub use pipelines::{
-    ExpiringLease, NewPipelineRun, PipelineRunFilter, PipelineRunRecord, Pipelines, Served,
-    SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, progress_of,
-    rules_from_json, rules_to_json,
+    ExpiringLease, NewPipelineRun, PipelineRunRecord, Pipelines, Served, SourceClaim, SourceFinish,
+    SourcePosition, StageCount, StageStats, rules_to_json,
 };
 pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples, Pruning};
 pub use queues::{Backlog, PausedQueue, QueueAction, QueueCount, QueueStats};
+pub use row_reader::{FromRow, ReadColumn, RowReader};
 pub use run_finish::RunColumns;
 pub use runs::{
-    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunCompletion, RunFilter, RunFinish,
-    RunRecord, Runs, SubmittedRun, Verdict, canonical_json,
+    Categories, ClaimRequest, ClaimedRun, InvalidRun, NewRun, RunCompletion, RunFinish, RunRecord,
+    Runs, SubmittedRun, Verdict, canonical_json,
 };
 pub use sample_finish::{
     OutcomesByRun, PipelineWrite, RunOutcomes, SOURCE_STAGE, SampleColumns, pipeline_entry,
-    sample_unit, source_death_entry, stage_or_source,
+    sample_unit, source_death_entry,
 };
 pub use samples::{
-    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion, SampleFilter, SampleFinish,
-    SampleLine, SampleRecord, SampleWritten, Samples,
+    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion, SampleFinish, SampleLine,
+    SampleRecord, SampleWritten, Samples,
 };
 pub use schema::{
     AppliedMigration, Direction, Migration, MigrationStep, Migrator, SchemaStatus, latest_version,
     plan_steps, require_version,
 };
+pub use selection::{KeyPlace, Selection, SelectionTerm, StateFilter, TermValue};
+pub use selection_sql::{SelectionSql, SqlDialect};
 pub use store::Store;
 pub use wakes::Wakes;
-pub use work_columns::WorkColumns;

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use redrive_core::{Message, RunEvent, RunId, RunState, Unit};
+use redrive_core::{Message, RunEvent, RunId, RunState, RunStatus, Unit};
 
-use crate::JournalEntry;
+use crate::{FromRow, JournalEntry, Result, RowReader};
 
 /// Who requested a change, when and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,14 @@ pub struct DataEdit {
     pub new: String,
     /// Written in the same transaction. It has the old data.
     pub journal: JournalEntry,
+}
+
+impl FromRow for (RunId, RunState) {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let id = RunId(row.get()?);
+        let status = row.named("status", RunStatus::from_name)?;
+        Ok((id, RunState::of(status, row.get()?)))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +85,9 @@ impl RunAction {
     pub fn changes(
         self,
         ids: &[RunId],
-        mut states: HashMap<RunId, RunState>,
+        states: impl IntoIterator<Item = (RunId, RunState)>,
     ) -> Vec<(RunId, RunChange)> {
+        let mut states: HashMap<RunId, RunState> = states.into_iter().collect();
         let change = |id: &RunId| {
             let Some(state) = states.get_mut(id) else { return (*id, RunChange::Unknown) };
             let before = *state;

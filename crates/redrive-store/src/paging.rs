@@ -1,13 +1,13 @@
 //! Pages that are bounded in bytes.
 //!
-//! Payloads and samples have up to megabytes, so a number of rows alone does not bound the memory of a page.
+//! Payloads, samples and the journal entries of their edits have up to megabytes, so a number of rows alone does not bound the memory of a page.
 
-use crate::{RunRecord, SampleRecord};
+use crate::{JournalRecord, RunRecord, SampleRecord};
 
-/// A page of runs or samples ends with the row that reaches this size, so it has at least one row.
+/// A page of runs, samples or journal entries ends with the row that reaches this size, so it has at least one row.
 pub const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a page of runs or samples holds.
+/// What a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimit {
     pub rows: u32,
@@ -50,5 +50,11 @@ impl PageRow for SampleRecord {
     fn data_bytes(&self) -> usize {
         let optional = [&self.data, &self.error_message];
         optional.into_iter().flatten().map(String::len).sum()
+    }
+}
+
+impl PageRow for JournalRecord {
+    fn data_bytes(&self) -> usize {
+        self.entry.details.len() + self.entry.filter.as_ref().map_or(0, String::len)
     }
 }

@@ -13,8 +13,8 @@ use redrive_core::{
 use serde_json::json;
 
 use crate::{
-    JournalEntry, Lane, Operator, PartitionFilter, PartitionRecord, PartitionWorkRecord,
-    PartitionWrite, WorkKind, WorkRequest, WorkWrite,
+    JournalEntry, Lane, Operator, PartitionRecord, PartitionWorkRecord, PartitionWrite, Selection,
+    WorkKind, WorkRequest, WorkWrite,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,7 +89,7 @@ pub struct AuditContext {
     /// Such as `state retry` or `daemon`.
     pub command: String,
     /// The filter that selected the partitions, if any.
-    pub filter: Option<PartitionFilter>,
+    pub filter: Option<Selection>,
     /// The flags of the command, such as `--force`.
     pub flags: Vec<String>,
 }

@@ -15,8 +15,8 @@ use redrive_core::{
 };
 
 use crate::{
-    AuditContext, Backlog, LeaseRef, NamedPartition, Operator, PartitionAction, PartitionChange,
-    PartitionFilter, Result, WorkerId, Written,
+    AuditContext, Backlog, Error, FromRow, LeaseRef, NamedPartition, Operator, PartitionAction,
+    PartitionChange, Result, RowReader, Selection, WorkerId, Written,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,43 @@ pub struct PartitionRecord {
     pub updated_at: Timestamp,
     /// From the ledger.
     pub first_attempt_at: Option<Timestamp>,
+    pub last_failure: Option<PartitionFailure>,
     pub work: Option<PartitionWorkRecord>,
+}
+
+impl FromRow for PartitionRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: PartitionId(row.get()?),
+            key: FromRow::from_row(row)?,
+            status: row.named("status", PartitionStatus::from_name)?,
+            current_run_id: row.optional_named("current_run_id", |id| id.parse().ok())?,
+            schema_version: row.get()?,
+            record_count: row.optional_count("record_count")?,
+            attempt_count: row.count("attempt_count")?,
+            error_message: row.get()?,
+            updated_at: row.timestamp()?,
+            first_attempt_at: row.optional_timestamp()?,
+            work: FromRow::from_row(row)?,
+            last_failure: FromRow::from_row(row)?,
+        })
+    }
+}
+
+impl FromRow for PartitionKey {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let (source, customer_id): (String, String) = (row.get()?, row.get()?);
+        let (query_name, date): (String, _) = (row.get()?, row.date("logical_date")?);
+        Self::new(&source, &customer_id, &query_name, date)
+            .map_err(|invalid| Error::bad_value(row.doing(), invalid.field, invalid.value))
+    }
+}
+
+impl FromRow for (LogicalDate, PartitionStatus) {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let date = row.date("logical_date")?;
+        Ok((date, row.named("status", PartitionStatus::from_name)?))
+    }
 }
 
 impl PartitionRecord {
@@ -54,6 +90,7 @@ impl PartitionRecord {
             error_message: None,
             updated_at: at,
             first_attempt_at: None,
+            last_failure: None,
             work: None,
         }
     }
@@ -80,6 +117,30 @@ impl PartitionRecord {
     }
 }
 
+/// The last failure of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionFailure {
+    pub class: String,
+    pub code: String,
+    pub fingerprint: String,
+    pub at: Timestamp,
+}
+
+/// The columns are all null if the partition never failed.
+impl FromRow for Option<PartitionFailure> {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let (class, code): (Option<_>, Option<_>) = (row.get()?, row.get()?);
+        let (fingerprint, at): (Option<_>, _) = (row.get()?, row.optional_timestamp()?);
+        let failure = class.zip(code).zip(fingerprint.zip(at));
+        Ok(failure.map(|((class, code), (fingerprint, at))| PartitionFailure {
+            class,
+            code,
+            fingerprint,
+            at,
+        }))
+    }
+}
+
 /// A row of `partition_work`: the request for a partition, its lease and its pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionWorkRecord {
@@ -95,6 +156,38 @@ pub struct PartitionWorkRecord {
     /// The end of the lease, on the store's clock.
     pub lease_until: Option<Timestamp>,
     pub paused: Option<Operator>,
+}
+
+/// The columns are all null for a partition without a work row.
+impl FromRow for Option<PartitionWorkRecord> {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let id: Option<i64> = row.get()?;
+        let kind = row.optional_named("kind", WorkKind::from_name)?;
+        let lane = row.optional_named("lane", Lane::from_name)?;
+        let (requested_at, requested_by) = (row.optional_timestamp()?, row.get()?);
+        let request = kind.zip(lane).zip(requested_at.zip(requested_by));
+        let run_id = row.optional_named("run_id", |id| id.parse().ok())?;
+        let lease_owner = WorkerId::read_optional(row)?;
+        let lease_epoch: Option<i64> = row.get()?;
+        let lease_until = row.optional_timestamp()?;
+        let (paused_at, paused_by): (_, Option<_>) = (row.optional_timestamp()?, row.get()?);
+        let reason = row.get()?;
+        let paused = paused_at.zip(paused_by);
+        Ok(id.map(|id| PartitionWorkRecord {
+            id,
+            request: request.map(|((kind, lane), (requested_at, requested_by))| WorkRequest {
+                kind,
+                lane,
+                requested_at,
+                requested_by,
+            }),
+            run_id,
+            lease_owner,
+            lease_epoch: Epoch(lease_epoch.unwrap_or_default()),
+            lease_until,
+            paused: paused.map(|(at, actor)| Operator { actor, at, reason }),
+        }))
+    }
 }
 
 /// A request for an attempt.
@@ -302,7 +395,7 @@ pub trait Partitions: Send + Sync {
     /// A page of matching partitions after a key, by key. Failed partitions have their own index.
     async fn partitions_page(
         &self,
-        filter: &PartitionFilter,
+        filter: &Selection,
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<PartitionRecord>>;

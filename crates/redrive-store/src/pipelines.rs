@@ -17,8 +17,8 @@ use redrive_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, Backlog, Error, JournalEntry, LeaseRef, NewSample, Operator, PipelineAction,
-    PipelineChange, PrunedSamples, Result, WorkerId, Written,
+    AttemptOutcome, Backlog, Error, FromRow, JournalEntry, LeaseRef, NewSample, Operator,
+    PipelineAction, PipelineChange, PrunedSamples, Result, RowReader, Selection, WorkerId, Written,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +87,50 @@ pub struct PipelineRunRecord {
     pub pruned: PrunedSamples,
 }
 
+impl FromRow for PipelineRunRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let id = PipelineRunId(row.get()?);
+        let (pipeline, stages) = (row.get()?, row.texts("stages")?);
+        let rules = rules_from_json(row.text()?);
+        let (read_ahead, source) = (row.count("read_ahead")?, row.get()?);
+        let (lines, bytes) = (row.count("source_lines")?, row.count("source_bytes")?);
+        let check = row.get()?;
+        let status = row.named("status", PipelineStatus::from_name)?;
+        let counts = SampleCounts {
+            total: row.count("total")?,
+            succeeded: row.count("succeeded")?,
+            skipped: row.count("skipped")?,
+            dlq: row.count("dlq")?,
+            source_done: row.get()?,
+        };
+        let budget = BudgetCount {
+            processed: row.count("budget_processed")?,
+            failed: row.count("budget_failed")?,
+        };
+        Ok(Self {
+            id,
+            pipeline,
+            stages,
+            rules,
+            read_ahead,
+            source,
+            position: SourcePosition { lines, bytes, check, done: counts.source_done },
+            progress: PipelineProgress { status, counts, budget },
+            started_at: row.timestamp()?,
+            started_by: row.get()?,
+            ended_at: row.optional_timestamp()?,
+            stop_reason: row.get()?,
+            feed: FromRow::from_row(row)?,
+            feed_epoch: Epoch(row.get()?),
+            pruned: PrunedSamples {
+                succeeded: row.count("pruned_succeeded")?,
+                skipped: row.count("pruned_skipped")?,
+                dlq: row.count("pruned_dlq")?,
+            },
+        })
+    }
+}
+
 /// The holder of a lease and the end of the lease, on the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiringLease {
@@ -94,10 +138,13 @@ pub struct ExpiringLease {
     pub until: Timestamp,
 }
 
-impl ExpiringLease {
-    /// The columns are both set or both empty.
-    pub fn of(owner: Option<WorkerId>, until: Option<Timestamp>) -> Option<Self> {
-        owner.zip(until).map(|(owner, until)| Self { owner, until })
+impl FromRow for Option<ExpiringLease> {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let owner = WorkerId::read_optional(row)?;
+        // The columns are both set or both empty.
+        Ok(owner
+            .zip(row.optional_timestamp()?)
+            .map(|(owner, until)| ExpiringLease { owner, until }))
     }
 }
 
@@ -161,13 +208,6 @@ pub struct SourceFinish {
     pub worker: WorkerId,
 }
 
-/// Selects pipeline runs. Every given field must match exactly.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PipelineRunFilter {
-    pub pipeline: Option<String>,
-    pub status: Option<PipelineStatus>,
-}
-
 /// The samples of a run at one stage, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageCount {
@@ -180,9 +220,26 @@ pub struct StageCount {
     pub source_dlq: u64,
 }
 
+/// Samples at a stage: its index, the name of a field of [`StageCount`], and their number.
+impl FromRow for (usize, String, u64) {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok((row.count("stage")?, row.get()?, row.count("count")?))
+    }
+}
+
 impl StageCount {
-    /// Adds a count that a store read; `state` is the name of the field.
-    pub fn add(&mut self, state: &str, count: u64) {
+    /// The counts of every stage of a run, from the rows of a store.
+    pub fn gather(stages: usize, rows: Vec<(usize, String, u64)>) -> Vec<Self> {
+        let mut counts = vec![Self::default(); stages];
+        for (stage, state, count) in rows {
+            if let Some(stage) = counts.get_mut(stage) {
+                stage.add(&state, count);
+            }
+        }
+        counts
+    }
+
+    fn add(&mut self, state: &str, count: u64) {
         match state {
             "ready" => self.ready += count,
             "running" => self.running += count,
@@ -216,6 +273,22 @@ pub struct StageStats {
     pub outcomes: Vec<(AttemptOutcome, u64)>,
     /// The most frequent first.
     pub codes: Vec<(String, u64)>,
+}
+
+/// A stage, a number of attempts, and the number of samples that needed that many.
+impl FromRow for (String, u32, u64) {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok((row.get()?, row.count("executions")?, row.count("count")?))
+    }
+}
+
+/// A stage, an outcome, a code, and the number of attempts that ended so.
+impl FromRow for (String, AttemptOutcome, Option<String>, u64) {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let stage = row.get()?;
+        let outcome = row.named("outcome", AttemptOutcome::from_name)?;
+        Ok((stage, outcome, row.get()?, row.count("count")?))
+    }
 }
 
 impl StageStats {
@@ -271,7 +344,7 @@ pub trait Pipelines: Send + Sync {
     /// A page of matching runs with ids below `before`, the newest first.
     async fn pipeline_runs_page(
         &self,
-        filter: &PipelineRunFilter,
+        filter: &Selection,
         before: PipelineRunId,
         limit: u32,
     ) -> Result<Vec<PipelineRunRecord>>;
@@ -327,7 +400,7 @@ pub fn rules_to_json(rules: &PipelineRules) -> String {
 }
 
 /// Reads the stored form of rules; a missing field has its default.
-pub fn rules_from_json(text: &str) -> PipelineRules {
+fn rules_from_json(text: &str) -> PipelineRules {
     let stored: Value = serde_json::from_str(text).unwrap_or_default();
     let number =
         |pointer, unless| stored.pointer(pointer).and_then(Value::as_f64).unwrap_or(unless);
@@ -347,18 +420,5 @@ pub fn rules_from_json(text: &str) -> PipelineRules {
                 .filter_map(|class| class.as_str().map(str::to_owned))
                 .collect(),
         },
-    }
-}
-
-pub fn progress_of(
-    status: PipelineStatus,
-    [total, succeeded, skipped, dlq]: [u64; 4],
-    source_done: bool,
-    [processed, failed]: [u64; 2],
-) -> PipelineProgress {
-    PipelineProgress {
-        status,
-        counts: SampleCounts { total, succeeded, skipped, dlq, source_done },
-        budget: BudgetCount { processed, failed },
     }
 }

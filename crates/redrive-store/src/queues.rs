@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use redrive_core::RunState;
 
-use crate::{Error, JournalEntry, MAX_NAME_BYTES, Operator, Result};
+use crate::{Error, FromRow, JournalEntry, MAX_NAME_BYTES, Operator, Result, RowReader};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStats {
@@ -71,6 +71,14 @@ pub struct PausedQueue {
     pub by: Operator,
 }
 
+impl FromRow for PausedQueue {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let queue = row.get()?;
+        let by = Operator { actor: row.get()?, at: row.timestamp()?, reason: row.get()? };
+        Ok(Self { queue, by })
+    }
+}
+
 /// The outstanding work of a queue, a source or a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
@@ -79,6 +87,12 @@ pub struct Backlog {
     /// Whether a worker holds something.
     pub held: bool,
     pub next_due: Option<Timestamp>,
+}
+
+impl FromRow for Backlog {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self { ready: row.get()?, held: row.get()?, next_due: row.optional_timestamp()? })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

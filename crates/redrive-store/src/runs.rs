@@ -2,12 +2,15 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunStatus};
+use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunState, RunStatus};
+use serde::Serialize;
 use serde_json::{Number, Value};
 
 use crate::{
-    Backlog, DataEdit, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Operator,
-    PageLimit, PausedQueue, QueueStats, Result, RunChange, WorkerId, Written,
+    Backlog, DataEdit, FromRow, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES,
+    Operator, PageLimit, PausedQueue, QueueStats, Result, RowReader, RunChange, Selection,
+    WorkerId, Written,
+    json_text::{json_text, optional_json_text},
 };
 
 /// A run to submit. The constructors check every field, so a store can keep every `NewRun`.
@@ -101,9 +104,13 @@ impl NewRun {
         self.not_before.filter(|at| *at > now)
     }
 
-    /// Whether a stored run has the same content, which makes a second submission a no-op.
-    pub fn same_content(&self, category: &str, payload: &str) -> bool {
-        self.category == category && self.payload == payload
+    /// The result for a run whose idempotency key a stored run has.
+    pub fn refused_by(&self, stored: RunId, category: &str, payload: &str) -> SubmittedRun {
+        if self.category == category && self.payload == payload {
+            SubmittedRun::Duplicate(stored)
+        } else {
+            SubmittedRun::Conflict(stored)
+        }
     }
 }
 
@@ -175,41 +182,99 @@ pub enum SubmittedRun {
     Conflict(RunId),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A run of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Run))]
 pub struct RunRecord {
+    #[cfg_attr(feature = "openapi", schema(value_type = i64))]
     pub id: RunId,
     pub queue: String,
     /// Empty if the run has no category.
     pub category: String,
+    /// Any JSON; the input of the handler. Empty if it was not read, as in lists.
+    #[serde(serialize_with = "json_text", skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub payload: String,
     pub submitted_at: Timestamp,
+    /// The earliest start.
     pub not_before: Option<Timestamp>,
-    pub idempotency_key: Option<String>,
     pub status: RunStatus,
+    /// Counted failures since the last reset.
+    pub retry_count: u32,
+    /// Null unless the run waits for a retry.
+    pub next_retry_at: Option<Timestamp>,
+    pub error_class: Option<String>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    /// Identical for all failures of one cause.
+    pub fingerprint: Option<String>,
+    pub last_failure_at: Option<Timestamp>,
+    /// Any JSON; the output of the handler. Lists omit it unless asked.
+    #[serde(serialize_with = "optional_json_text", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub result: Option<String>,
     /// The number of attempts in the ledger.
     pub attempts: u32,
     /// The value of `attempts` at the last retry by an operator, from which attempts count anew.
     pub attempts_at_reset: u32,
-    /// Counted retries since the last reset.
-    pub retry_count: u32,
     /// Waits for a server's hint in a row.
     pub deferrals: u32,
-    pub next_retry_at: Option<Timestamp>,
     /// When the first attempt since the last reset began.
     pub first_attempt_at: Option<Timestamp>,
-    pub error_class: Option<String>,
-    pub error_message: Option<String>,
-    /// The handler's answer, as JSON.
-    pub result: Option<String>,
+    /// A second submission with the same key is a duplicate.
+    pub idempotency_key: Option<String>,
+    /// The worker that holds the run.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub lease_owner: Option<WorkerId>,
     /// The epoch of the last lease.
+    #[serde(skip)]
     pub lease_epoch: Epoch,
     /// The end of the lease, on the store's clock.
     pub lease_until: Option<Timestamp>,
     /// Whether a claim would take the run now.
+    #[serde(skip)]
     pub ready: bool,
     /// When the run becomes ready without an action.
+    #[serde(skip)]
     pub due_at: Option<Timestamp>,
+}
+
+impl FromRow for RunRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: RunId(row.get()?),
+            queue: row.get()?,
+            category: row.get()?,
+            payload: row.get()?,
+            submitted_at: row.timestamp()?,
+            not_before: row.optional_timestamp()?,
+            idempotency_key: row.get()?,
+            status: row.named("status", RunStatus::from_name)?,
+            attempts: row.count("attempts")?,
+            attempts_at_reset: row.count("attempts_at_reset")?,
+            retry_count: row.count("retry_count")?,
+            deferrals: row.count("deferrals")?,
+            next_retry_at: row.optional_timestamp()?,
+            first_attempt_at: row.optional_timestamp()?,
+            error_class: row.get()?,
+            error_message: row.get()?,
+            result: row.get()?,
+            lease_owner: WorkerId::read_optional(row)?,
+            lease_epoch: Epoch(row.get()?),
+            lease_until: row.optional_timestamp()?,
+            ready: row.get()?,
+            due_at: row.optional_timestamp()?,
+            error_code: row.get()?,
+            fingerprint: row.get()?,
+            last_failure_at: row.optional_timestamp()?,
+        })
+    }
+}
+
+impl RunRecord {
+    pub fn state(&self) -> RunState {
+        RunState::of(self.status, self.next_retry_at.is_some())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -242,6 +307,25 @@ pub struct ClaimedRun {
     pub attempt: AttemptNumber,
     pub epoch: Epoch,
     pub history: History,
+}
+
+impl FromRow for ClaimedRun {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: RunId(row.get()?),
+            category: row.get()?,
+            payload: row.get()?,
+            submitted_at: row.timestamp()?,
+            attempt: AttemptNumber(row.count::<u32>("attempts")?.saturating_add(1)),
+            epoch: Epoch(row.get()?),
+            history: History {
+                counted: row.count("retry_count")?,
+                deferrals: row.count("deferrals")?,
+                lost: 0,
+                first_attempt_at: row.optional_timestamp()?,
+            },
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -281,14 +365,6 @@ pub struct RunFinish {
     pub completion: RunCompletion,
 }
 
-/// Selects runs. Every given field must match exactly.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunFilter {
-    pub queue: Option<String>,
-    pub category: Option<String>,
-    pub status: Option<RunStatus>,
-}
-
 #[async_trait]
 pub trait Runs: Send + Sync {
     /// Submits runs. Ids grow in the order of the slice.
@@ -310,7 +386,7 @@ pub trait Runs: Send + Sync {
     /// one run.
     async fn runs_page(
         &self,
-        filter: &RunFilter,
+        filter: &Selection,
         after: RunId,
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use redrive_core::{
-    Cause, Decision, Failure, Fingerprint, Message, PipelineProgress, PipelineRules, PipelineRunId,
+    Cause, Decision, Failure, Message, PipelineProgress, PipelineRules, PipelineRunId,
     PipelineStatus, PipelineStep, SampleEvent, SampleId, SampleOutcome, SampleState, SampleStatus,
     Unit,
 };
@@ -111,16 +111,14 @@ impl SampleFinish {
                     Decision::RetryAt { at, .. } => (history.counted, Some(*at)),
                     Decision::GiveUp { .. } => (self.history.counted, None),
                 };
-                let code = failure.code().to_string();
-                let message = failure.message().as_str();
                 SampleColumns {
                     retry_count,
                     deferrals: history.deferrals,
                     next_retry_at,
                     error_class: Some(failure.class().name()),
-                    fingerprint: Some(Fingerprint::of(&code, message).to_string()),
-                    error_code: Some(code),
-                    error_message: Some(message),
+                    fingerprint: Some(failure.fingerprint().to_string()),
+                    error_code: Some(failure.code().to_string()),
+                    error_message: Some(failure.message().as_str()),
                     ..columns
                 }
             }
@@ -180,14 +178,6 @@ impl SampleFinish {
 /// The name of a sample in the journal.
 pub fn sample_unit(id: SampleId, stage: &str) -> String {
     Unit::Sample { id, stage: stage.to_owned() }.to_string()
-}
-
-/// The name of the stage, or of the source for a line that was not a valid sample.
-pub fn stage_or_source(stage: Option<String>, data: Option<&str>) -> String {
-    match data {
-        Some(_) => stage.unwrap_or_default(),
-        None => SOURCE_STAGE.to_owned(),
-    }
 }
 
 /// The journal entry for a line that was not a valid sample.

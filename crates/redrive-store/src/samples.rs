@@ -6,10 +6,12 @@ use redrive_core::{
     AttemptNumber, Decision, Epoch, Failure, History, PipelineRunId, SampleId, SampleState,
     SampleStatus,
 };
+use serde::Serialize;
 
 use crate::{
-    DataEdit, LeaseRef, Operator, PageLimit, PipelineRunRecord, Result, SampleChange, Served,
-    SourcePosition, WorkerId, Written,
+    DataEdit, FromRow, LeaseRef, Operator, PageLimit, PipelineRunRecord, Result, RowReader,
+    SOURCE_STAGE, SampleChange, Selection, Served, SourcePosition, WorkerId, Written,
+    json_text::{is_unread, optional_json_text},
 };
 
 /// A line of a source.
@@ -35,23 +37,43 @@ pub struct SampleLine {
     pub stage: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl FromRow for SampleLine {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: SampleId(row.get()?),
+            line: row.count("line")?,
+            hash: row.get()?,
+            status: row.named("status", SampleStatus::from_name)?,
+            stage: row.count("stage")?,
+        })
+    }
+}
+
+/// A sample of a pipeline run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Sample))]
 pub struct SampleRecord {
+    #[cfg_attr(feature = "openapi", schema(value_type = i64))]
     pub id: SampleId,
+    /// The pipeline run.
+    #[serde(rename = "run_id")]
+    #[cfg_attr(feature = "openapi", schema(value_type = i64))]
     pub run: PipelineRunId,
     pub pipeline: String,
+    /// The line in the source.
     pub line: u64,
-    /// JSON; `None` if the line was not a valid sample.
-    pub data: Option<String>,
     pub status: SampleStatus,
     /// The index of the stage.
+    #[serde(skip)]
     pub stage: u32,
+    /// The current stage.
+    #[serde(rename = "stage")]
     pub stage_name: String,
     /// The number of attempts at this stage in the ledger.
     pub attempts: u32,
     /// The value of `attempts` at the last reprocess by an operator.
     pub attempts_at_reset: u32,
-    /// Counted retries at this stage since the last reset.
+    /// Counted failures at this stage since the last reset.
     pub retry_count: u32,
     /// Waits for a server's hint in a row.
     pub deferrals: u32,
@@ -62,13 +84,62 @@ pub struct SampleRecord {
     pub error_class: Option<String>,
     pub error_code: Option<String>,
     pub error_message: Option<String>,
+    /// Identical for all failures of one cause.
     pub fingerprint: Option<String>,
+    pub last_failure_at: Option<Timestamp>,
     pub skip_reason: Option<String>,
+    /// The worker that holds the sample.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub lease_owner: Option<WorkerId>,
     /// The epoch of the last lease.
+    #[serde(skip)]
     pub lease_epoch: Epoch,
     /// The end of the lease, on the store's clock.
     pub lease_until: Option<Timestamp>,
+    /// Any JSON, as written in the source. `None` if the line was not a valid sample, empty if the data was not read, as in
+    /// lists.
+    #[serde(serialize_with = "optional_json_text", skip_serializing_if = "is_unread")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub data: Option<String>,
+}
+
+impl FromRow for SampleRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let (id, run) = (SampleId(row.get()?), PipelineRunId(row.get()?));
+        let (pipeline, line) = (row.get()?, row.count("line")?);
+        let data: Option<String> = row.get()?;
+        let status = row.named("status", SampleStatus::from_name)?;
+        let (stage, stage_name): (_, Option<String>) = (row.count("stage")?, row.get()?);
+        // A line that was not a valid sample has reached no stage.
+        let stage_name =
+            if data.is_some() { stage_name.unwrap_or_default() } else { SOURCE_STAGE.to_owned() };
+        Ok(Self {
+            id,
+            run,
+            pipeline,
+            line,
+            data,
+            status,
+            stage,
+            stage_name,
+            attempts: row.count("attempts")?,
+            attempts_at_reset: row.count("attempts_at_reset")?,
+            retry_count: row.count("retry_count")?,
+            deferrals: row.count("deferrals")?,
+            next_retry_at: row.optional_timestamp()?,
+            first_attempt_at: row.optional_timestamp()?,
+            last_attempt_at: row.optional_timestamp()?,
+            error_class: row.get()?,
+            error_code: row.get()?,
+            error_message: row.get()?,
+            fingerprint: row.get()?,
+            skip_reason: row.get()?,
+            lease_owner: WorkerId::read_optional(row)?,
+            lease_epoch: Epoch(row.get()?),
+            lease_until: row.optional_timestamp()?,
+            last_failure_at: row.optional_timestamp()?,
+        })
+    }
 }
 
 impl SampleRecord {
@@ -112,6 +183,24 @@ pub struct ClaimedSample {
     pub epoch: Epoch,
     /// The history at this stage.
     pub history: History,
+}
+
+impl FromRow for ClaimedSample {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: SampleId(row.get()?),
+            run: PipelineRunId(row.get()?),
+            data: row.get()?,
+            attempt: AttemptNumber(row.count::<u32>("attempts")?.saturating_add(1)),
+            epoch: Epoch(row.get()?),
+            history: History {
+                counted: row.count("retry_count")?,
+                deferrals: row.count("deferrals")?,
+                lost: 0,
+                first_attempt_at: row.optional_timestamp()?,
+            },
+        })
+    }
 }
 
 /// How an attempt at a sample completed.
@@ -174,24 +263,6 @@ impl From<SampleWritten> for Written {
     }
 }
 
-/// Selects samples. Every given field must match.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SampleFilter {
-    pub pipeline: Option<String>,
-    pub run: Option<PipelineRunId>,
-    pub status: Option<SampleStatus>,
-    pub stage: Option<String>,
-    /// A substring of the last error message.
-    pub error: Option<String>,
-    pub code: Option<String>,
-    /// The fingerprint of the last error.
-    pub cause: Option<String>,
-    /// The last attempt ended at this time or later.
-    pub failed_since: Option<Timestamp>,
-    /// The last attempt ended before this time.
-    pub failed_until: Option<Timestamp>,
-}
-
 /// Dead letters with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadCause {
@@ -205,6 +276,21 @@ pub struct DeadCause {
     pub first: SampleId,
     pub count: u64,
     pub last_attempt_at: Option<Timestamp>,
+}
+
+impl FromRow for DeadCause {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            fingerprint: row.get()?,
+            pipeline: row.get()?,
+            stage_name: row.get()?,
+            code: row.get()?,
+            example: row.get()?,
+            first: SampleId(row.get()?),
+            count: row.count("count")?,
+            last_attempt_at: row.optional_timestamp()?,
+        })
+    }
 }
 
 #[async_trait]
@@ -238,7 +324,7 @@ pub trait Samples: Send + Sync {
     /// and one sample.
     async fn samples_page(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         after: SampleId,
         limit: PageLimit,
     ) -> Result<Vec<SampleRecord>>;
@@ -246,14 +332,14 @@ pub trait Samples: Send + Sync {
     /// Matching dead letters by the time of their last attempt, the newest first, without their data.
     async fn newest_dead_samples(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         limit: u32,
     ) -> Result<Vec<SampleRecord>>;
 
-    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64>;
+    async fn count_samples(&self, filter: &Selection) -> Result<u64>;
 
     /// The causes of matching dead letters, the most frequent first.
-    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>>;
+    async fn dead_causes(&self, filter: &Selection, limit: u32) -> Result<Vec<DeadCause>>;
 
     /// Replaces the data of dead letters. A line that was not a sample becomes one.
     async fn edit_samples(&self, edits: &[DataEdit]) -> Result<Vec<Written>>;

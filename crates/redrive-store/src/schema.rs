@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::{Error, Result};
+use crate::{Error, FromRow, Result, RowReader};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
@@ -13,6 +13,40 @@ pub struct Migration {
     pub name: &'static str,
     pub up: &'static str,
     pub down: &'static str,
+}
+
+/// The migrations of a store, from the files in the folder `migrations` of its crate. A new migration gets a line here, and
+/// files in every store.
+#[macro_export]
+macro_rules! migrations {
+    () => {
+        $crate::migrations! {
+            1, "0001", "runs_items_attempts_journal";
+            2, "0002", "upload_attempts";
+            3, "0003", "partitions";
+            4, "0004", "upload_groups";
+            5, "0005", "plain_checks";
+            6, "0006", "pipelines";
+            7, "0007", "prune";
+            8, "0008", "journal_readers";
+            9, "0009", "claim_stage";
+            10, "0010", "cheaper_writes";
+            11, "0011", "run_leases";
+            12, "0012", "claims_and_hints";
+            13, "0013", "causes";
+        }
+    };
+    ($($version:literal, $number:literal, $name:literal;)*) => {
+        &[$($crate::Migration {
+            version: $version,
+            name: $name,
+            up: $crate::migrations!(@file $number, $name, ".up.sql"),
+            down: $crate::migrations!(@file $number, $name, ".down.sql"),
+        }),*]
+    };
+    (@file $number:literal, $name:literal, $end:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $number, "_", $name, $end))
+    };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +76,12 @@ pub struct AppliedMigration {
     pub version: u32,
     pub name: String,
     pub applied_at: Timestamp,
+}
+
+impl FromRow for AppliedMigration {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self { version: row.count("version")?, name: row.get()?, applied_at: row.timestamp()? })
+    }
 }
 
 /// The schema version of a database.

@@ -5,22 +5,27 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
-    Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Pruning, Result, Runs, Samples,
-    SchemaStatus,
+    Causes, Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Pruning, Result, Runs,
+    Samples, SchemaStatus,
 };
 
 #[async_trait]
 pub trait Store:
-    Partitions + Runs + Items + Pipelines + Samples + Ledger + Journal + Leases + Pruning + Figures
+    Partitions
+    + Runs
+    + Items
+    + Pipelines
+    + Samples
+    + Ledger
+    + Journal
+    + Leases
+    + Pruning
+    + Figures
+    + Causes
 {
     /// The lease clock. It does not jump when the wall clock is set, and every process that shares
     /// the store reads the same time.
     fn now(&self) -> Timestamp;
-
-    /// Whether people can set the lease clock, such as a server's clock. Such a clock may jump
-    /// forward, so the reaper must see it advance steadily for a while before it acts on expired
-    /// leases.
-    fn clock_can_be_set(&self) -> bool;
 
     /// Changes when there may be something new to claim. A hint: a listener must poll as well.
     fn wakes(&self) -> watch::Receiver<u64>;

@@ -203,20 +203,21 @@ pub use redrive_engine::{
 #[cfg(feature = "engine")]
 pub use redrive_engine::{
     Call, ChangeCounts, ChangeOutcome, ChangeRefusal, CommandSource, ConsumeError, Consumer,
-    Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar, Damage, DaySchedule, Engine,
-    ExecHandler, ExecSpec, ExportedFile, Extracted, ExtractionOutcome, Extractor, FolderContent,
-    Gap, GiveupFile, GroupBusy, GroupLease, GroupSending, GroupSent, GroupStart, GroupUpload,
-    Handler, IntoSample, InvalidPointer, InvalidProgram, InvalidSchema, ItemOutcome, ItemReport,
-    IteratorSource, JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent, Notifier,
-    NotifyEvents, ObjectService, Outcome, PartitionCommand, PartitionOutcome, PartitionRules,
-    PartitionSelection, Pipeline, PipelineControl, Prunable, Prune, PruneError, PruneReport, Queue,
-    RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter, ReadablePartition,
-    ReprocessCounts, ResumeError, RetrySettings, RetryingUploader, RowSchema, RowWriter, RunMode,
-    SamplePages, SampleSource, SampleWriter, Source, SourceCall, SourceEnd, Stage, StageAnswer,
-    StreamHandler, StreamSpec, Sweep, Unreadable, Until, UploadError, UploadEvent, UploadObserver,
-    UploadOutcome, UploadReport, UploadRequest, Uploader, ValidationHandler, ValidationOutcome,
-    ValidationRequest, ValidationRules, Validator, WorkerLimits, config_hash, extractor_fn, gaps,
-    handler_fn, random_worker_id, reference_content, stage_fn, verdict_code, verify_partitions,
+    Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar, Damage, DaySchedule,
+    EarlyItems, Engine, ExecHandler, ExecSpec, ExportedFile, Extracted, ExtractionOutcome,
+    Extractor, FolderContent, Gap, GiveupFile, GroupBusy, GroupLease, GroupSending, GroupSent,
+    GroupStart, GroupUpload, Handler, IntoSample, InvalidPointer, InvalidProgram, InvalidSchema,
+    ItemOutcome, ItemReport, IteratorSource, JsonPointer, JsonlSource, KeptContent, KeyGrid,
+    NewContent, Notifier, NotifyEvents, ObjectService, Outcome, PartitionCommand, PartitionOutcome,
+    PartitionRules, PartitionSelection, Pipeline, PipelineControl, Prunable, Prune, PruneError,
+    PruneReport, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter,
+    ReadablePartition, ReprocessCounts, ResumeError, RetrySettings, RetryingUploader, RowSchema,
+    RowWriter, RunMode, SamplePages, SampleSource, SampleWriter, SendRefusal, Source, SourceCall,
+    SourceEnd, Stage, StageAnswer, StreamHandler, StreamSpec, Sweep, Unreadable, Until,
+    UploadError, UploadEvent, UploadObserver, UploadOutcome, UploadReport, UploadRequest, Uploader,
+    ValidationHandler, ValidationOutcome, ValidationRequest, ValidationRules, Validator,
+    WorkerLimits, config_hash, extractor_fn, gaps, handler_fn, random_worker_id, reference_content,
+    stage_fn, verdict_code, verify_partitions,
 };
 pub use redrive_retry::{
     Clock, Ended, Explained, GaveUp, Retry, RetryEvent, SteadyClock, Stop, Stopper, SystemClock,
@@ -225,10 +226,10 @@ pub use redrive_retry::{
 #[cfg(feature = "engine")]
 pub use redrive_store::{
     AuditContext, Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem,
-    NewPipelineRun, NewRun, Operator, PartitionAction, PartitionFilter, PartitionRecord,
-    PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord, PruneFilter,
-    PrunedSamples, RunChange, RunFilter, RunRecord, SampleChange, SampleFilter, SampleRecord,
-    SourcePosition, StageCount, StageStats, Store, SubmittedRun, Verdict,
+    NewPipelineRun, NewRun, Operator, PartitionAction, PartitionRecord, PipelineAction,
+    PipelineChange, PipelineRunRecord, PruneFilter, PrunedSamples, RunChange, RunRecord,
+    SampleChange, SampleRecord, Selection, SourcePosition, StageCount, StageStats, Store,
+    SubmittedRun, Verdict,
 };
 #[cfg(feature = "engine")]
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};

@@ -82,6 +82,7 @@ pub fn build_notifier(
             giveups: notifies(config::NotifyEvent::Giveup),
             aborts: notifies(config::NotifyEvent::Abort),
             dead_letters: dead_letters.then_some(declared.dead_letters_every),
+            cause_returns: notifies(config::NotifyEvent::CauseReturn),
         },
         queue: build_queue(&declared.queue, folder)?,
     })
@@ -150,7 +151,9 @@ pub fn build_upload(
         let owner = format!("upload {name:?}");
         BuildError::Request { owner, source }
     })?;
-    Ok(GroupUpload::new(uploader, store, worker, declared.lease).with_giveup_file(giveup_file))
+    Ok(GroupUpload::new(uploader, store, worker, declared.lease)
+        .with_cap(declared.policy.policy.spec().cap)
+        .with_giveup_file(giveup_file))
 }
 
 pub fn build_pipeline(

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use redrive::{
-    ConsumeError, Consumer, PartitionFilter, PartitionKey, ReadablePartition, Unreadable,
-};
+use redrive::{ConsumeError, Consumer, PartitionKey, ReadablePartition, Selection, Unreadable};
 use redrive_ops::GapFilter;
 use serde_json::json;
 
@@ -206,7 +204,7 @@ fn note_unreadable(what: &str, why: Unreadable, output: Output) {
 /// The days that the schedules of the declared sources expect and that have no entry.
 async fn add_missing(
     ops: &OpenStore,
-    filter: &PartitionFilter,
+    filter: &Selection,
     unread: &mut UnreadPartitions,
 ) -> redrive_store::Result<()> {
     let gaps = GapFilter {

@@ -1,12 +1,12 @@
 //! The causes of dead letters, as rows.
 
-use redrive_ops::views::CauseView;
+use redrive_ops::views::DeadCauseView;
 
 use crate::output::{TableColumn, TableRow, excerpt_to};
 
 const EXAMPLE_CHARS: usize = 120;
 
-impl TableRow for CauseView {
+impl TableRow for DeadCauseView {
     const COLUMNS: &'static [TableColumn] = &[
         TableColumn::number("count"),
         TableColumn::text("cause"),

@@ -1,19 +1,21 @@
 //! `redrive dlq edit`: changes the data of a dead letter in an editor (FIX-2).
 
-use std::{env, fs, io::Write, process::Command};
+use std::{env, fs, io::Write};
 
 use clap::Args;
 use redrive::{SampleId, SampleStatus};
 use redrive_ops::views::SampleView;
 use redrive_store::Written;
 use serde_json::Value;
+use tokio::process::Command;
 
-use super::parse_id;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
+    resource::parse_id,
+    signals::Signals,
 };
 
 #[derive(Debug, Args)]
@@ -21,14 +23,14 @@ use crate::{
 Opens the data of the sample, as it was before the stage that failed, in $VISUAL or $EDITOR. A line of the source that
 was not a sample opens as an empty object, and enters at the first stage. The old data stays in the journal.
 `redrive dlq reprocess ID` then tries the sample again; `dlq reprocess --patch` and `--set` change many.
-Exit codes: 0 changed; 1 there is no such dead letter; 4 nothing was changed.
+Exit codes: 0 changed; 1 there is no such dead letter; 4 nothing was changed; 130, 143 stopped by a signal.
 
 Examples:
   redrive dlq edit 17
   EDITOR='code --wait' redrive dlq edit 17 --reason 'the day was wrong'")]
 pub(crate) struct DlqEditArgs {
     /// The id of the sample
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<SampleView>)]
     id: SampleId,
 
     /// The reason, for the journal
@@ -57,7 +59,7 @@ pub(crate) async fn run(args: DlqEditArgs, context: &Context) -> Result<Exit, Co
         let why = sample.error_message.as_deref().unwrap_or_default();
         context.output.note(&format!("note: {why}"));
     }
-    let after = edited(&before)?;
+    let after = edited(&before).await?;
     if after == before {
         return Err(refused("the data is the same as before"));
     }
@@ -68,7 +70,7 @@ pub(crate) async fn run(args: DlqEditArgs, context: &Context) -> Result<Exit, Co
     }
     let sample = ops.store().samples_by_id(&[args.id]).await.map_err(failed)?;
     let views: Vec<SampleView> = sample.into_iter().map(SampleView::from).collect();
-    context.output.records(&views)?;
+    context.output.details(&views)?;
     context.output.footer(&format!("`redrive dlq reprocess {}` tries it again", args.id))?;
     Ok(Exit::Ok)
 }
@@ -78,7 +80,7 @@ fn refused(message: &str) -> CommandError {
 }
 
 /// What the user makes of a value in an editor. If that is not JSON, the file stays.
-fn edited(value: &Value) -> Result<Value, CommandError> {
+async fn edited(value: &Value) -> Result<Value, CommandError> {
     let editor = env::var("VISUAL").or_else(|_| env::var("EDITOR")).unwrap_or_default();
     if editor.trim().is_empty() {
         return Err(refused("there is no editor").help(
@@ -93,8 +95,22 @@ fn edited(value: &Value) -> Result<Value, CommandError> {
     writeln!(file, "{text}").and_then(|()| file.flush()).map_err(error)?;
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{editor} \"$1\""), "sh"]).arg(file.path());
-    if !command.status().map_err(error)?.success() {
-        return Err(refused("the editor failed"));
+    // A signal must not end the program before the file is removed. Ctrl-C is for the editor, which may go on.
+    let mut signals = Signals::new()?;
+    let mut editor = command.kill_on_drop(true).spawn().map_err(error)?;
+    let mut exit = Exit::Refused;
+    let succeeded = loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => exit = signal,
+            status = editor.wait() => break status.map_err(error)?.success(),
+        }
+        if exit == Exit::Terminated {
+            break false;
+        }
+    };
+    if !succeeded {
+        return Err(CommandError::new(exit, "the editor failed; nothing was changed"));
     }
     let text = fs::read_to_string(file.path()).map_err(error)?;
     serde_json::from_str(&text).map_err(|problem| {

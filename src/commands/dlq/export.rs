@@ -10,12 +10,13 @@ use clap::Args;
 use redrive::SamplePages;
 use redrive_ops::views::SampleView;
 
-use super::dead_letter_filter::DeadLetterFilter;
+use super::dead;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     output::Output,
+    resource::SelectionArgs,
 };
 
 const STDOUT: &str = "-";
@@ -31,7 +32,7 @@ Examples:
   redrive dlq export --run 3 | jq -c .data > again.jsonl")]
 pub(crate) struct DlqExportArgs {
     #[command(flatten)]
-    filter: DeadLetterFilter,
+    terms: SelectionArgs<SampleView>,
 
     /// The file to write; - is standard output
     #[arg(long, value_name = "FILE", default_value = STDOUT)]
@@ -51,7 +52,7 @@ pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, 
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let mut target = ExportTarget::open(&args.to, args.force, context.output)?;
     let limit = args.limit.unwrap_or(u64::MAX);
-    let filter = args.filter.sample_filter();
+    let filter = dead(&args.terms);
     let mut pages = SamplePages::new(ops.store().clone(), filter).with_limit(limit);
     let mut count = 0_usize;
     loop {

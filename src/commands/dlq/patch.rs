@@ -9,6 +9,7 @@ use std::{
 };
 
 use redrive::{JsonPointer, SampleId, SampleRecord};
+use redrive_store::SOURCE_STAGE;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -63,11 +64,19 @@ impl SetValue {
 #[derive(Deserialize)]
 struct PatchLine {
     id: i64,
+    #[serde(default, deserialize_with = "present")]
     data: Option<Value>,
+    stage: Option<String>,
 }
 
-/// The samples and their data in a file. The whole file is checked before anything is changed.
-pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, CommandError> {
+/// Tells `"data": null`, which is a valid sample, from a line without data.
+fn present<'de, D: serde::Deserializer<'de>>(data: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(data).map(Some)
+}
+
+/// The samples and their data in a file, and how many lines of it have no data because the line of the source was not a
+/// sample. The whole file is checked before anything is changed.
+pub(super) fn read_patch(path: &Path) -> Result<(Vec<(SampleId, String)>, u64), CommandError> {
     let unreadable = |error: std::io::Error| {
         CommandError::new(Exit::Error, format!("cannot read {}", path.display())).caused_by(error)
     };
@@ -76,7 +85,7 @@ pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, Command
         false => Box::new(File::open(path).map_err(unreadable)?),
     };
     let mut lines = LineReader::new(BufReader::new(input));
-    let (mut patch, mut seen) = (Vec::new(), HashSet::new());
+    let (mut patch, mut without_data, mut seen) = (Vec::new(), 0, HashSet::new());
     loop {
         let number = lines.number() + 1;
         let wrong = |problem: String| {
@@ -86,7 +95,7 @@ pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, Command
                 .help("each line is {\"id\": 17, \"data\": …}, as `dlq export` writes it")
         };
         match lines.next().map_err(unreadable)? {
-            None => return Ok(patch),
+            None => return Ok((patch, without_data)),
             Some(InputLine::TooLong) => {
                 return Err(wrong(format!("the line has more than {MAX_LINE_BYTES} bytes")));
             }
@@ -94,7 +103,14 @@ pub(super) fn read_patch(path: &Path) -> Result<Vec<(SampleId, String)>, Command
             Some(InputLine::Whole(text)) => {
                 let line: PatchLine =
                     serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
-                let data = line.data.ok_or_else(|| wrong("`data` is missing".to_owned()))?;
+                let data = match (line.data, line.stage.as_deref()) {
+                    (Some(data), _) => data,
+                    (None, Some(SOURCE_STAGE)) => {
+                        without_data += 1;
+                        continue;
+                    }
+                    (None, _) => return Err(wrong("`data` is missing".to_owned())),
+                };
                 if !seen.insert(line.id) {
                     return Err(wrong(format!("sample {} is there twice", line.id)));
                 }

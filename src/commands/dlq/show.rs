@@ -2,14 +2,14 @@
 
 use clap::Args;
 use redrive::SampleId;
-use redrive_ops::views::{SampleView, SampleWithLedger};
+use redrive_ops::views::SampleView;
 
-use super::{attempts::StageAttempt, parse_id};
+use super::attempts::StageAttempt;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
-    output::{TableColumn, TableRow},
+    resource::parse_id,
 };
 
 #[derive(Debug, Args)]
@@ -22,16 +22,8 @@ Examples:
   redrive dlq show 17 18 -o json")]
 pub(crate) struct DlqShowArgs {
     /// The ids of the samples
-    #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id)]
+    #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id::<SampleView>)]
     ids: Vec<SampleId>,
-}
-
-impl TableRow for SampleWithLedger {
-    const COLUMNS: &'static [TableColumn] = SampleView::COLUMNS;
-
-    fn cells(&self) -> Vec<String> {
-        self.sample.cells()
-    }
 }
 
 pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, CommandError> {
@@ -53,12 +45,12 @@ pub(crate) async fn run(args: DlqShowArgs, context: &Context) -> Result<Exit, Co
     if output.is_table() {
         for (index, sample) in found.iter().enumerate() {
             output.text(if index > 0 { "\n" } else { "" })?;
-            output.record(sample)?;
+            output.details(&[&sample.sample])?;
             let attempts: Vec<_> = sample.ledger.iter().map(StageAttempt).collect();
             output.section("attempts", &attempts)?;
         }
     } else {
-        output.list(found)?;
+        output.details(&found)?;
     }
     let Some(unknown) = unknown else { return Ok(Exit::Ok) };
     output.note(&unknown);

@@ -3,13 +3,15 @@
 use clap::Args;
 use redrive::{PipelineChange, PipelineRunId};
 
-use super::{parse_id, record::print};
+use super::record::print;
+use crate::resource::parse_id;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
 };
+use redrive_ops::views::PipelineRunView;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -21,7 +23,7 @@ Examples:
   redrive pipeline cancel 3 --reason 'wrong prompts'")]
 pub(crate) struct PipelineCancelArgs {
     /// The id of the run
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<PipelineRunView>)]
     id: PipelineRunId,
 
     /// The reason, for the journal

@@ -1,7 +1,7 @@
 //! `redrive pipeline output`: prints succeeded samples.
 
 use clap::Args;
-use redrive::{PipelineStatus, SampleFilter, SamplePages, SampleRecord, SampleStatus};
+use redrive::{PipelineStatus, SamplePages, SampleRecord, SampleStatus, Selection};
 
 use super::run_selector::PipelineRunSelector;
 use crate::{
@@ -31,10 +31,10 @@ pub(crate) struct PipelineOutputArgs {
 pub(crate) async fn run(args: PipelineOutputArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let run = args.run.find(&ops).await?;
-    let filter = SampleFilter {
+    let filter = Selection {
         run: Some(run.id),
-        status: Some(SampleStatus::Succeeded),
-        ..SampleFilter::default()
+        state: Some(SampleStatus::Succeeded.into()),
+        ..Selection::default()
     };
     let array = context.output.format() == Format::Json;
     let mut pages = SamplePages::new(ops.store().clone(), filter);

@@ -5,13 +5,12 @@ use redrive_ops::{
     views::{PipelineRunView, StageCountView},
     words::percent,
 };
-use serde::Serialize;
 
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
     open_store::OpenStore,
-    output::{TableColumn, TableRow, excerpt},
+    output::{TableColumn, TableRow},
 };
 
 fn describe_source(run: &PipelineRunView) -> String {
@@ -46,11 +45,10 @@ impl TableRow for PipelineRunView {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
         vec![
             self.id.to_string(),
             self.pipeline.clone(),
-            self.status.to_owned(),
+            self.status.name().to_owned(),
             self.total.to_string(),
             self.succeeded.to_string(),
             self.skipped.to_string(),
@@ -59,47 +57,10 @@ impl TableRow for PipelineRunView {
             self.success_rate.map(percent).unwrap_or_default(),
             describe_budget(self),
             describe_source(self),
-            self.started_at.clone(),
+            self.started_at.to_string(),
             self.started_by.clone(),
-            or_empty(&self.ended_at),
-            or_empty(&self.stop_reason),
-        ]
-    }
-}
-
-/// The record as a row of a list, with fewer columns in a table.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-pub(super) struct PipelineRunListRow(pub(super) PipelineRunView);
-
-impl TableRow for PipelineRunListRow {
-    const COLUMNS: &'static [TableColumn] = &[
-        TableColumn::number("id"),
-        TableColumn::text("pipeline"),
-        TableColumn::text("status"),
-        TableColumn::number("total"),
-        TableColumn::number("succeeded"),
-        TableColumn::number("skipped"),
-        TableColumn::number("dlq"),
-        TableColumn::number("pending"),
-        TableColumn::text("started at"),
-        TableColumn::text("stopped because"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let run = &self.0;
-        let more = if run.source_done { "" } else { "+" };
-        vec![
-            run.id.to_string(),
-            run.pipeline.clone(),
-            run.status.to_owned(),
-            format!("{}{more}", run.total),
-            run.succeeded.to_string(),
-            run.skipped.to_string(),
-            run.dlq.to_string(),
-            run.pending.to_string(),
-            run.started_at.clone(),
-            excerpt(run.stop_reason.as_deref().unwrap_or_default()),
+            self.ended_at.map(|at| at.to_string()).unwrap_or_default(),
+            self.stop_reason.clone().unwrap_or_default(),
         ]
     }
 }

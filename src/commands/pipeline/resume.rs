@@ -7,11 +7,11 @@ use redrive::{
     HumanDuration, Operator, Pipeline, PipelineRunId, ResumeError, SampleId, SampleStatus,
 };
 use redrive_engine::{ChangedLine, PatchError, PatchedSource, SOURCE_CHANGED};
+use redrive_ops::views::PipelineRunView;
 use redrive_store::{SampleLine, Written};
 use serde::Serialize;
 
 use super::{
-    parse_id,
     record::{exit, print},
     work::RunnablePipeline,
 };
@@ -22,6 +22,7 @@ use crate::{
     open_store::OpenStore,
     operator::operator,
     output::{TableColumn, TableRow, excerpt},
+    resource::parse_id,
 };
 
 /// Samples that get new data at a time.
@@ -42,7 +43,7 @@ Examples:
   redrive pipeline resume 3 --detach        leave the work to `redrive worker`")]
 pub(crate) struct PipelineResumeArgs {
     /// The id of the run
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<PipelineRunView>)]
     id: PipelineRunId,
 
     /// Mark the run as running and exit; workers process it
@@ -195,6 +196,12 @@ async fn accept_source(
         context.output.note(&format!(
             "note: whether {} of the lines have changed is not known: an older version read them, or they were pruned",
             patched.unknown
+        ));
+    }
+    if let Some(line) = patched.shifted_from {
+        context.output.note(&format!(
+            "warning: lines seem to have been inserted or removed at line {line}, the first that differs: the lines \
+             after it have moved, and dead letters would get the data of other lines, or lines be read twice or never"
         ));
     }
     let dead = patched.changed.iter().filter(|changed| changed.is_rereadable());

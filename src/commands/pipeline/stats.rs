@@ -16,7 +16,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The numbers are counted from the ledger. `reliability` is the share of attempts that did not fail, `retried` the share
+The numbers are counted from the ledger; `dlq` counts the dead letters that there are now, at `source` the lines that
+were not samples. `reliability` is the share of attempts that did not fail, `retried` the share
 of samples that needed more than one attempt.
 
 Examples:
@@ -45,6 +46,7 @@ impl TableRow for StageStatsView {
         TableColumn::number("retrying"),
         TableColumn::number("failed"),
         TableColumn::number("skipped"),
+        TableColumn::number("dlq"),
         TableColumn::number("reliability"),
         TableColumn::number("retried"),
     ];
@@ -57,6 +59,7 @@ impl TableRow for StageStatsView {
             self.retrying_attempts,
             self.failed_attempts,
             self.skipped_attempts,
+            self.counts.dlq,
         ];
         let shares = [self.reliability, self.retry_rate];
         std::iter::once(self.counts.stage.clone())

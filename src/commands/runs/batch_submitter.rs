@@ -98,6 +98,7 @@ impl<'a> BatchSubmitter<'a> {
         }
         self.mark_batch_start();
         let run = read_run(text, self.queue, None, self.started_at);
+        let run = run.map_err(|refusal| refusal.to_string());
         self.bytes += run.as_ref().map_or(0, |run| run.payload().len());
         self.batch.push((number, run));
     }

@@ -2,15 +2,16 @@
 
 use clap::Args;
 use redrive::{RunId, RunStatus};
-use redrive_ops::{EditRunError, views::RunView};
+use redrive_ops::EditRunError;
+use redrive_store::RunRecord;
 use serde_json::Value;
 
-use super::parse_id;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
+    resource::parse_id,
 };
 
 #[derive(Debug, Args)]
@@ -24,12 +25,16 @@ Examples:
   redrive runs edit 17 --payload \"$(jq -c .payload fixed.json)\" --reason 'the day was wrong'")]
 pub(crate) struct RunsEditArgs {
     /// The id of the run
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<RunRecord>)]
     id: RunId,
 
     /// The new payload
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     payload: String,
+
+    /// Show the run with the new payload, without changing anything
+    #[arg(long)]
+    dry_run: bool,
 
     /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
@@ -42,7 +47,8 @@ pub(crate) async fn run(args: RunsEditArgs, context: &Context) -> Result<Exit, C
             .help("quote a string twice, such as '\"text\"'")
     })?;
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
-    let run = ops.edit_run(args.id, &payload, &operator(args.reason)).await;
+    let by = operator(args.reason);
+    let run = ops.edit_run(args.id, &payload, |_| true, (!args.dry_run).then_some(&by)).await;
     let run = run.map_err(|error| match error {
         EditRunError::Store(error) => ops.store_error(error),
         EditRunError::Unknown(_) => CommandError::new(Exit::Error, &error),
@@ -50,8 +56,10 @@ pub(crate) async fn run(args: RunsEditArgs, context: &Context) -> Result<Exit, C
         _ => CommandError::new(Exit::Refused, format!("{error}; nothing was changed")),
     })?;
     let failed = run.status == RunStatus::Error;
-    context.output.records(&[RunView::from(run)])?;
-    if failed {
+    context.output.details(&[run])?;
+    if args.dry_run {
+        context.output.footer("dry run: nothing was changed")?;
+    } else if failed {
         context.output.footer(&format!("`redrive runs retry {}` tries it again", args.id))?;
     }
     Ok(Exit::Ok)

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use redrive_ops::{
-    views::{QueueStatsView, run_state_name},
-    words::human,
-};
+use redrive_ops::{run_state_name, views::QueueStatsView, words::human};
 
 use crate::{
     context::{Context, IfMissing},

@@ -2,17 +2,22 @@
 
 use clap::Args;
 use redrive::{
-    KeyGrid, LogicalDate, PartitionAction, PartitionFilter, PartitionSelection, config::Config,
+    AuditContext, KeyGrid, LogicalDate, PartitionAction, PartitionCommand, PartitionSelection,
+    RunMode, Selection, config::Config,
 };
+use redrive_ops::partition_change;
 
 use super::{
-    change::{ChangeOptions, LaneName, PartitionChangeRequest},
+    change::LaneName,
     partition_selector::{date_range, parse_part},
 };
 use crate::{
-    context::Context,
+    confirm::confirm,
+    context::{Context, IfMissing},
     exit::{CommandError, Exit},
-    open_store::expect_declared,
+    open_store::{OpenStore, expect_declared},
+    operator::operator,
+    resource::{ChangeFlags, ChangeListing},
 };
 
 /// More partitions than this need a confirmation.
@@ -71,8 +76,12 @@ pub(crate) struct StateBackfillArgs {
     #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
     lane: LaneName,
 
+    /// Include partitions whose data was judged and is gone from the raw sink
+    #[arg(long)]
+    force: bool,
+
     #[command(flatten)]
-    options: ChangeOptions,
+    how: ChangeFlags,
 }
 
 pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Exit, CommandError> {
@@ -97,27 +106,56 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
         [name] => Some(name.clone()),
         _ => None,
     };
-    let filter = PartitionFilter {
+    let filter = Selection {
         source: Some(args.source.clone()),
         customer_id: only(&customers),
         query_name: only(&queries),
         since: Some(days.since()),
         until: Some(days.until()),
-        status: None,
+        ..Selection::default()
     };
     let mut flags = journal_flags("--customer-id", &args.customer_id);
     flags.extend(journal_flags("--query-name", &args.query_name));
+    let ChangeFlags { reason, dry_run, yes } = args.how;
     let force_pending = args.force_pending;
-    let change = PartitionChangeRequest {
-        action: PartitionAction::Backfill { force_pending, lane: args.lane.into() },
-        command: "state backfill",
-        selection: PartitionSelection::Grid(grid),
-        filter,
+    let given = [("--force-pending", force_pending), ("--yes", yes), ("--force", args.force)];
+    flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
+    let audit = AuditContext {
+        by: operator(reason),
+        command: "state backfill".to_owned(),
+        filter: Some(filter),
         flags,
-        options: args.options,
-        confirm_above: CONFIRM_ABOVE,
     };
-    change.with_flag("--force-pending", force_pending).run(context).await
+    let action = PartitionAction::Backfill { force_pending, lane: args.lane.into() };
+    let command = PartitionCommand::new(action, audit);
+    let command = if args.force { command.forced() } else { command };
+    let missing = if dry_run { IfMissing::Imagine } else { IfMissing::Create };
+    let ops = OpenStore::open(context, missing).await?;
+    if !dry_run && grid.len() > CONFIRM_ABOVE {
+        let (count, url) = (grid.len(), &ops.chosen.url);
+        confirm(&format!("state backfill: change {count} partitions in {url}?"), yes)?;
+    }
+    let selection = PartitionSelection::Grid(grid);
+    let mode = if dry_run { RunMode::DryRun } else { RunMode::Real };
+    let mut sweep = ops.partitions().sweep(&command, &selection, mode);
+    let mut listing = ChangeListing::new(dry_run, context);
+    loop {
+        match sweep.next().await {
+            Ok(Some(page)) => {
+                listing.add(page.into_iter().map(|it| partition_change(it, dry_run)).collect())?;
+            }
+            Ok(None) => break,
+            Err(error) => {
+                listing.end()?;
+                let help = "the other partitions are unchanged; run the command again for them";
+                return Err(ops.store_error(error).help(help));
+            }
+        }
+    }
+    if sweep.has_more_pending() {
+        context.output.note("further partitions are pending already and not shown");
+    }
+    listing.end()
 }
 
 /// The names from the flag, or those of the declared source.

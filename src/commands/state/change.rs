@@ -1,58 +1,60 @@
-//! Shared by all commands that change partitions: flags, confirmation, dry run and exit code.
-//!
-//! The engine's [`Control`](redrive_engine::Control) makes the changes.
+//! `redrive state inspect | retry | reprocess`: commands with flags that only partitions have (PAR-7, PAR-8, PAR-9).
 
 use clap::Args;
-use redrive::{
-    AuditContext, Lane, PartitionAction, PartitionCommand, PartitionFilter, PartitionSelection,
-    RunMode,
-};
+use redrive::{Lane, PartitionAction, PartitionKey};
+use redrive_ops::{ActionOptions, views::PartitionView};
+use redrive_store::StateFilter;
 
-use super::{change_listing::PartitionChangeListing, partition_selector::PartitionSelector};
 use crate::{
-    confirm::confirm,
-    context::{Context, IfMissing},
+    context::Context,
     exit::{CommandError, Exit},
-    open_store::OpenStore,
-    operator::operator,
+    resource::{ChangeArgs, ListArgs, ShowArgs, act, list, parse_id, show},
 };
-
-/// More partitions than this need a confirmation.
-pub(super) const CONFIRM_ABOVE: u64 = 20;
-
-/// A note is printed each time this many partitions are through.
-const PROGRESS_EVERY: u64 = 10_000;
 
 #[derive(Debug, Args)]
-pub(super) struct ChangeOptions {
-    /// Show what would change, without changing anything
-    #[arg(long)]
-    pub(super) dry_run: bool,
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    partitions: ChangeArgs<PartitionView>,
 
-    /// Skip the confirmation
+    /// Include partitions whose data was judged and is gone from the raw sink
     #[arg(long)]
-    pub(super) yes: bool,
+    force: bool,
 
-    /// Include partitions whose data was judged and is gone from the raw sink; the confirmation needs --yes
+    /// Include terminal partitions: clear the mark of an operator, or exceed the limit of the policy once
     #[arg(long)]
-    pub(super) force: bool,
+    clear_terminal: bool,
 
-    /// The reason, for the journal
-    #[arg(long, value_name = "TEXT")]
-    pub(super) reason: Option<String>,
+    /// The lane of the attempts
+    #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Fresh)]
+    lane: LaneName,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SelectedPartitions {
+pub(crate) struct ReprocessArgs {
     #[command(flatten)]
-    pub(super) partitions: PartitionSelector,
+    partitions: ChangeArgs<PartitionView>,
 
-    /// Select all partitions; required if there is no filter
+    /// Include partitions whose data is gone from the raw sink
     #[arg(long)]
-    pub(super) all: bool,
+    force: bool,
+
+    /// The lane of the attempts
+    #[arg(long, value_enum, value_name = "LANE", default_value_t = LaneName::Backfill)]
+    lane: LaneName,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// One partition, as partition:SOURCE/CUSTOMER/QUERY/DATE, instead of filters
+    #[arg(value_name = "PARTITION", value_parser = parse_id::<PartitionView>)]
+    partition: Option<PartitionKey>,
+
+    /// Only failed partitions that are terminal: the same as --state terminal
+    #[arg(long, conflicts_with = "state")]
+    terminal: bool,
 
     #[command(flatten)]
-    pub(super) options: ChangeOptions,
+    list: ListArgs<PartitionView>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,126 +74,34 @@ impl From<LaneName> for Lane {
     }
 }
 
-pub(super) struct PartitionChangeRequest {
-    pub(super) action: PartitionAction,
-    /// The command for the journal, such as `state retry`.
-    pub(super) command: &'static str,
-    pub(super) selection: PartitionSelection,
-    /// The selection as the journal records it.
-    pub(super) filter: PartitionFilter,
-    /// The command's own flags for the journal.
-    pub(super) flags: Vec<String>,
-    pub(super) options: ChangeOptions,
-    /// More partitions than this need a confirmation.
-    pub(super) confirm_above: u64,
+pub(crate) async fn retry(args: RetryArgs, context: &Context) -> Result<Exit, CommandError> {
+    let RetryArgs { partitions, force, clear_terminal, lane } = args;
+    let action = PartitionAction::Retry { clear_terminal, lane: lane.into() };
+    let options = ActionOptions { clear_terminal, force, lane: Some(lane.into()), text: None };
+    act("state retry", action, options, partitions, context).await
 }
 
-impl PartitionChangeRequest {
-    /// Selects by filter. An empty filter needs `--all`.
-    pub(super) fn by_filter(
-        action: PartitionAction,
-        command: &'static str,
-        selected: SelectedPartitions,
-    ) -> Result<Self, CommandError> {
-        let filter = selected.partitions.filter()?;
-        if filter.is_empty() && !selected.all {
-            let message = "no partitions are selected; nothing was changed";
-            return Err(CommandError::new(Exit::Refused, message)
-                .help("select partitions by filters such as --source NAME, or pass --all"));
-        }
-        let flags = if selected.all { vec!["--all".to_owned()] } else { Vec::new() };
-        Ok(Self {
-            action,
-            command,
-            selection: PartitionSelection::Filter(filter.clone()),
-            filter,
-            flags,
-            options: selected.options,
-            confirm_above: CONFIRM_ABOVE,
-        })
-    }
+pub(crate) async fn reprocess(
+    args: ReprocessArgs,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    let ReprocessArgs { partitions, force, lane } = args;
+    let action = PartitionAction::Reprocess { lane: lane.into() };
+    let options = ActionOptions { force, lane: Some(lane.into()), ..ActionOptions::default() };
+    act("state reprocess", action, options, partitions, context).await
+}
 
-    /// Adds a flag for the journal, if it was given.
-    pub(super) fn with_flag(mut self, flag: &str, given: bool) -> Self {
-        if given {
-            self.flags.push(flag.to_owned());
-        }
-        self
+pub(crate) async fn inspect(args: InspectArgs, context: &Context) -> Result<Exit, CommandError> {
+    let InspectArgs { partition, terminal, list: mut args } = args;
+    if terminal {
+        args.terms.selection.state = Some(StateFilter { status: "failed", waiting: Some(false) });
     }
-
-    /// Makes the change, or shows it in a dry run.
-    pub(super) async fn run(self, context: &Context) -> Result<Exit, CommandError> {
-        let missing = match (self.action.makes_entries(), self.options.dry_run) {
-            (true, false) => IfMissing::Create,
-            (true, true) => IfMissing::Imagine,
-            (false, _) => IfMissing::Refuse,
-        };
-        let ops = OpenStore::open(context, missing).await?;
-        let command = self.partition_command();
-        if self.options.dry_run {
-            return self.sweep(&ops, &command, RunMode::DryRun, context).await;
-        }
-        if !self.options.yes {
-            let count = ops.partitions().count(&command, &self.selection).await;
-            let count = count.map_err(|error| ops.store_error(error))?;
-            if count > self.confirm_above {
-                let (command, url) = (self.command, &ops.chosen.url);
-                confirm(&format!("{command}: change {count} partitions in {url}?"), false)?;
-            }
-        }
-        self.sweep(&ops, &command, RunMode::Real, context).await
+    let selection = &args.terms.selection;
+    if partition.is_some() && !selection.is_empty() {
+        return Err(CommandError::usage("PARTITION cannot be combined with filters"));
     }
-
-    fn partition_command(&self) -> PartitionCommand {
-        let ChangeOptions { yes, force, .. } = self.options;
-        let mut flags = self.flags.clone();
-        let given = [("--yes", yes), ("--force", force)];
-        flags.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
-        let audit = AuditContext {
-            by: operator(self.options.reason.clone()),
-            command: self.command.to_owned(),
-            filter: Some(self.filter.clone()),
-            flags,
-        };
-        let command = PartitionCommand::new(self.action, audit);
-        if force { command.forced() } else { command }
-    }
-
-    async fn sweep(
-        &self,
-        ops: &OpenStore,
-        command: &PartitionCommand,
-        mode: RunMode,
-        context: &Context,
-    ) -> Result<Exit, CommandError> {
-        let mut listing = PartitionChangeListing::new(mode, context.output);
-        let mut sweep = ops.partitions().sweep(command, &self.selection, mode);
-        let mut seen: u64 = 0;
-        let stopped = loop {
-            match sweep.next().await {
-                Ok(Some(page)) => {
-                    let before = seen / PROGRESS_EVERY;
-                    seen += page.len() as u64;
-                    listing.add(page)?;
-                    if seen / PROGRESS_EVERY > before {
-                        context.output.note(&format!("{}: {seen} partitions so far", self.command));
-                    }
-                }
-                Ok(None) => break None,
-                Err(error) => break Some(ops.store_error(error)),
-            }
-        };
-        if let Some(error) = stopped {
-            listing.end(false)?;
-            return Err(
-                error.help("the other partitions are unchanged; run the command again for them")
-            );
-        }
-        if listing.is_empty() {
-            let message = "no partition matches; nothing was changed";
-            return Err(CommandError::new(Exit::Refused, message)
-                .help("`redrive state inspect` shows the partitions"));
-        }
-        listing.end(sweep.has_more_pending())
+    match partition.or_else(|| selection.key().filter(|_| selection.state.is_none())) {
+        Some(key) => show(ShowArgs::<PartitionView> { ids: vec![key] }, context).await,
+        None => list(args, false, context).await,
     }
 }

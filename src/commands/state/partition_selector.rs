@@ -1,7 +1,7 @@
 //! Flags that select partitions.
 
 use clap::Args;
-use redrive::{DateRange, LogicalDate, PartitionFilter, PartitionKey};
+use redrive::{DateRange, LogicalDate, PartitionKey, Selection};
 
 use crate::exit::CommandError;
 
@@ -40,20 +40,20 @@ pub(crate) struct PartitionSelector {
 }
 
 impl PartitionSelector {
-    pub(crate) fn filter(&self) -> Result<PartitionFilter, CommandError> {
+    pub(crate) fn filter(&self) -> Result<Selection, CommandError> {
         if let Some(key) = &self.partition {
             return Ok(filter_for_key(key));
         }
         if let (Some(since), Some(until)) = (self.since, self.until) {
             date_range(since, until)?;
         }
-        Ok(PartitionFilter {
+        Ok(Selection {
             source: self.source.clone(),
             customer_id: self.customer_id.clone(),
             query_name: self.query_name.clone(),
             since: self.logical_date.or(self.since),
             until: self.logical_date.or(self.until),
-            status: None,
+            ..Selection::default()
         })
     }
 
@@ -69,12 +69,12 @@ impl PartitionSelector {
     }
 }
 
-fn filter_for_key(key: &PartitionKey) -> PartitionFilter {
-    let filter = PartitionFilter {
+fn filter_for_key(key: &PartitionKey) -> Selection {
+    let filter = Selection {
         source: Some(key.source().to_owned()),
         customer_id: Some(key.customer_id().to_owned()),
         query_name: Some(key.query_name().to_owned()),
-        ..PartitionFilter::default()
+        ..Selection::default()
     };
     filter.on(key.logical_date())
 }

@@ -124,14 +124,16 @@ fn read_file(path: &Path, runs: &mut Vec<SeedRun>) -> Result<(), CommandError> {
         let read = match line {
             InputLine::Whole(text) if text.trim_ascii().is_empty() => continue,
             InputLine::Whole(text) => read_run(text, None, None, now),
-            InputLine::TooLong => Err(format!("the line has more than {MAX_LINE_BYTES} bytes")),
+            InputLine::TooLong => {
+                Err(format!("the line has more than {MAX_LINE_BYTES} bytes").into())
+            }
         };
         let place = format!("{name}, line {number}");
         let refuse = |reason: &str| {
             let message = format!("{place}: {}; nothing was started", Message::clean(reason));
             CommandError::new(Exit::Error, message)
         };
-        let run = read.map_err(|reason| refuse(&reason))?;
+        let run = read.map_err(|refusal| refuse(&refusal.to_string()))?;
         if run.idempotency_key().is_none() {
             return Err(refuse("the run has no idempotency_key")
                 .help("without a key, every start would submit the run again"));

@@ -4,6 +4,7 @@
 //! copied, and a file that has changed is not sent. Added items stay, whatever happens to the others.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, BufReader, Read},
     path::{Path, PathBuf},
@@ -15,8 +16,8 @@ use redrive::{
     Content, ContentError, ItemGroup, ItemId, ItemStatus, KeptContent, NewContent, NewItem,
     reference_content,
 };
-use redrive_ops::ReplaceError;
-use redrive_store::{AddedItem, ItemFilter, Store};
+use redrive_ops::{ReplaceError, check_replacement};
+use redrive_store::{AddedItem, ItemRecord, Selection, Store};
 use serde::Serialize;
 
 use super::{config_with_upload, file_entry::FileEntry};
@@ -51,7 +52,7 @@ Examples:
   redrive uploads add --upload tiles --group flight-7 tiles/*.png
   redrive uploads add --upload tiles --group flight-7 --in-place /data/huge.tif
   redrive uploads add --upload tiles --group flight-7 --from tiles.jsonl -o json
-  redrive uploads add --upload tiles --group flight-7 --changed")]
+  redrive uploads add --upload tiles --group flight-7 --changed --dry-run")]
 pub(crate) struct UploadsAddArgs {
     /// The name of a declared upload
     #[arg(long, value_name = "NAME")]
@@ -77,6 +78,10 @@ pub(crate) struct UploadsAddArgs {
     /// group
     #[arg(long)]
     changed: bool,
+
+    /// Show how many items --changed would add and replace, and which it would refuse, without changing anything
+    #[arg(long, requires = "changed")]
+    dry_run: bool,
 
     /// Skip the confirmation of --changed
     #[arg(long, requires = "changed")]
@@ -128,10 +133,12 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
     let config = config_with_upload(&args.upload, context)?;
     let list = args.from.as_deref().map(open).transpose()?;
     let chosen = context.store(Some(&config))?;
-    let store = chosen.open(Some(&config), IfMissing::Create).await?;
+    let missing = if args.dry_run { IfMissing::Imagine } else { IfMissing::Create };
+    let store = chosen.open(Some(&config), missing).await?;
     let mut adder = ItemAdder {
         group: ItemGroup { upload: args.upload, group: args.group },
         in_place: args.in_place,
+        dry_run: args.dry_run,
         content: context.raw(Some(&config))?.content(),
         store,
         chosen: &chosen,
@@ -144,7 +151,7 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
         false => adder.add_all(args.files, list).await,
     };
     if result.is_ok()
-        && let Err(refusal) = adder.confirm_changed(args.yes)
+        && let Err(refusal) = adder.confirm_changed(args.yes || args.dry_run)
     {
         let added = adder.counts.accepted;
         if added == 0 {
@@ -160,6 +167,9 @@ pub(crate) async fn run(args: UploadsAddArgs, context: &Context) -> Result<Exit,
     };
     context.output.record(&adder.counts)?;
     context.output.section("refused", &adder.counts.refusals)?;
+    if args.dry_run {
+        context.output.footer("dry run: nothing was changed")?;
+    }
     result?;
     let AddedCounts { accepted, duplicate, replaced, refused, .. } = adder.counts;
     Ok(match (accepted + duplicate + replaced, refused) {
@@ -188,6 +198,7 @@ enum AddError {
 struct ItemAdder<'a> {
     group: ItemGroup,
     in_place: bool,
+    dry_run: bool,
     content: Arc<dyn Content>,
     store: Arc<dyn Store>,
     chosen: &'a ChosenStore,
@@ -242,7 +253,7 @@ impl ItemAdder<'_> {
 
     async fn item(&self, entry: &FileEntry) -> Result<NewItem, AddError> {
         let name = entry.name().map_err(AddError::BadFile)?;
-        let kept = match self.in_place || entry.in_place {
+        let kept = match self.in_place || entry.in_place || self.dry_run {
             true => reference_content(&entry.path).await,
             false => self.content.keep(NewContent::File(entry.path.clone())).await,
         };
@@ -262,7 +273,10 @@ impl ItemAdder<'_> {
 
     async fn write(&mut self) -> Result<(), CommandError> {
         let items = std::mem::take(&mut self.batch);
-        let added = self.store.add_items(&items, &operator(None)).await;
+        let added = match self.dry_run {
+            true => self.predict(&items).await,
+            false => self.store.add_items(&items, &operator(None)).await,
+        };
         let added = added.map_err(|error| self.chosen.store_error(error))?;
         for (item, added) in items.into_iter().zip(added) {
             match added {
@@ -289,13 +303,37 @@ impl ItemAdder<'_> {
         Ok(())
     }
 
-    /// Looks for --in-place items of the group whose file has changed.
-    async fn find_changed(&mut self) -> Result<(), CommandError> {
+    async fn items_after(&self, after: ItemId) -> redrive_store::Result<Vec<ItemRecord>> {
         let ItemGroup { upload, group } = self.group.clone();
-        let filter = ItemFilter { upload: Some(upload), group: Some(group), status: None };
+        let filter = Selection { upload: Some(upload), group: Some(group), ..Selection::default() };
+        self.store.items_page(&filter, after, PAGE).await
+    }
+
+    /// What adding the items would do.
+    async fn predict(&self, items: &[NewItem]) -> redrive_store::Result<Vec<AddedItem>> {
+        let mut predicted = vec![AddedItem::Accepted(ItemId(0)); items.len()];
         let mut after = ItemId(0);
         loop {
-            let page = self.store.items_page(&filter, after, PAGE).await;
+            let page = self.items_after(after).await?;
+            let Some(last) = page.last() else { return Ok(predicted) };
+            after = last.id;
+            let known: HashMap<&str, &ItemRecord> =
+                page.iter().map(|item| (item.name.as_str(), item)).collect();
+            for (new, added) in items.iter().zip(&mut predicted) {
+                *added = match known.get(new.name.as_str()) {
+                    Some(item) if item.sha256 == new.sha256 => AddedItem::Duplicate(item.id),
+                    Some(item) => AddedItem::Conflict(item.id),
+                    None => continue,
+                };
+            }
+        }
+    }
+
+    /// Looks for --in-place items of the group whose file has changed.
+    async fn find_changed(&mut self) -> Result<(), CommandError> {
+        let mut after = ItemId(0);
+        loop {
+            let page = self.items_after(after).await;
             let page = page.map_err(|error| self.chosen.store_error(error))?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
@@ -329,14 +367,19 @@ impl ItemAdder<'_> {
 
     async fn replace_changed(&mut self, context: &Context) -> Result<(), CommandError> {
         let changed = self.changed.take().unwrap_or_default();
-        let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+        let missing = if self.dry_run { IfMissing::Imagine } else { IfMissing::Refuse };
+        let ops = OpenStore::open(context, missing).await?;
         let by = operator(None);
         for (id, content) in changed {
             let size_bytes = content.size_bytes;
             let found = self.store.items_by_id(&[id]).await;
             let found = found.map_err(|error| self.chosen.store_error(error))?;
             let Some(item) = found.into_iter().next() else { continue };
-            match ops.replace_item(&item, content, &by).await {
+            let replaced = match self.dry_run {
+                true => check_replacement(&item, &content),
+                false => ops.replace_item(&item, content, &by).await,
+            };
+            match replaced {
                 Ok(()) => {
                     self.counts.replaced += 1;
                     self.counts.size_bytes += size_bytes;

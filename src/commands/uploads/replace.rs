@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use redrive::{ItemGroup, NewContent, reference_content};
-use redrive_ops::{ReplaceError, views::ItemView};
+use redrive_ops::ReplaceError;
 
 use super::config_with_upload;
 use crate::{
@@ -21,7 +21,7 @@ then on. What it was stays in the ledger and in the journal. An acknowledged ite
 Exit codes: 0 replaced; 1 there is no such item, or its content cannot be read; 4 refused, nothing changed.
 
 Examples:
-  redrive uploads replace --upload tiles --group flight-7 17.png --file repaired/17.png
+  redrive uploads replace --upload tiles --group flight-7 tiles/17.png --file repaired/17.png
   redrive uploads replace --upload tiles --group flight-7 huge.tif --file /data/huge.tif --in-place")]
 pub(crate) struct UploadsReplaceArgs {
     /// The name of a declared upload
@@ -76,7 +76,6 @@ pub(crate) async fn run(args: UploadsReplaceArgs, context: &Context) -> Result<E
         }
     }
     let item = ops.store().items_by_id(&[item.id]).await.map_err(failed)?;
-    let views: Vec<ItemView> = item.into_iter().map(ItemView::from).collect();
-    context.output.records(&views)?;
+    context.output.details(&item)?;
     Ok(Exit::Ok)
 }

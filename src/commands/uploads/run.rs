@@ -1,14 +1,13 @@
 //! `redrive uploads run`: sends the pending items of a group.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use redrive::{
-    Clock, GroupBusy, GroupSending, GroupSent, HumanDuration, ItemGroup, ItemId, Stopper,
-    SystemClock, UploadError, build_upload,
-    jiff::{Timestamp, Unit as JiffUnit},
+    GroupSending, GroupSent, HumanDuration, ItemGroup, SendRefusal, Stopper, UploadError,
+    build_upload,
 };
-use redrive_store::Store;
+use redrive_ops::dropped_items;
 
 use super::{config_with_upload, progress::UploadProgressDisplay, summary::UploadSummary};
 use crate::{
@@ -19,9 +18,6 @@ use crate::{
     signals::Signals,
     worker_set::new_worker_id,
 };
-
-/// Items per page of a list.
-const PAGE: u32 = 1_000;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -58,14 +54,21 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     let chosen = context.store(Some(&config))?;
     let store = chosen.open(Some(&config), IfMissing::Refuse).await?;
     let counts = store.item_counts(&group).await.map_err(|error| chosen.store_error(error))?;
-    if counts.total() == 0 {
+    let dropped = match counts.total() {
+        0 => dropped_items(&*store, &group).await.map_err(|error| chosen.store_error(error))?,
+        _ => 0,
+    };
+    if dropped > 0 {
+        let name = &group.group;
+        let note = format!("note: all {dropped} items of group {name:?} were dropped");
+        context.output.note(&note);
+    } else if counts.total() == 0 {
         let ItemGroup { upload, group } = &group;
         let message = format!("upload {upload:?} has no group {group:?}");
         return Err(CommandError::new(Exit::Error, message).help(format!(
             "`redrive uploads add --upload {upload} --group {group} FILE…` adds items to the group"
         )));
     }
-    ask_if_early(&store, &group, declared.policy.policy.spec().cap, args.now, &chosen).await?;
     let worker = new_worker_id()?;
     let progress = UploadProgressDisplay::new(counts.pending, context);
     let content = context.raw(Some(&config))?.content();
@@ -78,9 +81,20 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
         build_upload(declared, folder, store.clone(), content, worker, observer, traces)
             .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
     let mut signals = Signals::new()?;
-    let started = upload.begin(&group, &operator(None)).await;
-    let started = started.map_err(|error| chosen.store_error(error))?;
-    let sending = started.map_err(|busy| busy_error(&busy, &group))?;
+    let begin = async |now| {
+        let started = upload.begin(&group, &operator(None), now).await;
+        started.map_err(|error| chosen.store_error(error))
+    };
+    let sending = match begin(args.now).await? {
+        // Sending an item before its `next_retry_at` spends one of its attempts (UPL-7).
+        Err(SendRefusal::Early(early)) => {
+            let question = format!("{early}; sending now spends an attempt. Send?");
+            confirm_with("--now", &question, false)?;
+            begin(true).await?
+        }
+        started => started,
+    };
+    let sending = sending.map_err(|refusal| refused(&refusal, &group))?;
     let end = upload_until(sending, &mut signals).await;
     progress.end();
     let (GroupSent { report, lost }, signal) = match end {
@@ -104,46 +118,11 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     Ok(signal.unwrap_or_else(|| summary.exit(report.outcome)))
 }
 
-/// An item that was rejected waits for `next_retry_at`, the last rejection plus the cap. Sending it earlier spends one of
-/// its attempts, so the command asks first (UPL-7).
-async fn ask_if_early(
-    store: &Arc<dyn Store>,
-    group: &ItemGroup,
-    cap: Duration,
-    now: bool,
-    chosen: &ChosenStore,
-) -> Result<(), CommandError> {
-    if now {
-        return Ok(());
-    }
-    let at = SystemClock.now();
-    let (mut early, mut until, mut after) = (0_u64, at, ItemId(0));
-    loop {
-        let page = store.pending_items(group, after, PAGE).await;
-        let page = page.map_err(|error| chosen.store_error(error))?;
-        let Some(last) = page.last() else { break };
-        after = last.id;
-        for item in page.iter().filter(|item| item.upload_attempts > item.attempts_at_reset) {
-            let due = item.updated_at.checked_add(cap).unwrap_or(Timestamp::MAX);
-            if due > at {
-                early += 1;
-                until = until.max(due);
-            }
-        }
-    }
-    if early == 0 {
-        return Ok(());
-    }
-    let (items, until) =
-        (if early == 1 { "item was" } else { "items were" }, until.round(JiffUnit::Second));
-    let until = until.map(|until| until.to_string()).unwrap_or_default();
-    let question = format!(
-        "{early} {items} rejected a moment ago and should wait until {until}; sending now spends an attempt. Send?"
-    );
-    confirm_with("--now", &question, false)
-}
-
-fn busy_error(busy: &GroupBusy, group: &ItemGroup) -> CommandError {
+fn refused(refusal: &SendRefusal, group: &ItemGroup) -> CommandError {
+    let busy = match refusal {
+        SendRefusal::Busy(busy) => busy,
+        SendRefusal::Early(early) => return CommandError::new(Exit::Refused, early),
+    };
     // Round up to full seconds.
     let rest = Duration::from_secs(busy.remaining.as_secs().saturating_add(1));
     let (name, rest) = (&group.group, HumanDuration::from(rest));

@@ -101,7 +101,7 @@ impl UploadSummary {
             let them = if given_up == 1 { "it" } else { "them" };
             hints.push(format!(
                 "{given_up} {} given up: `redrive uploads list --upload {upload} --group {group} \
-                 --status upload_giveup` shows {them}, `redrive uploads reset` makes {them} pending, \
+                 --state given-up` shows {them}, `redrive uploads reset` makes {them} pending, \
                  `redrive uploads replace` sends repaired content",
                 items(given_up)
             ));

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use redrive::{
-    Cause, ItemId, PartitionFilter, PipelineRunFilter, PipelineRunId, RunFilter, RunId,
-    SampleFilter, SampleId, Store, Unit,
+    Cause, ItemId, PipelineRunId, RunId, SampleId, Selection, Store, Unit,
     jiff::Timestamp,
     serde_json::Value,
-    store::{AttemptOutcome, AttemptRecord, ItemFilter, JournalFilter, LedgerPlace, UnitKind},
+    store::{AttemptOutcome, AttemptRecord, JournalFilter, LedgerPlace, UnitKind},
 };
 
 use super::site::{Receipt, ServerSetup};
@@ -125,7 +124,7 @@ async fn read_store(store: &dyn Store) -> Evidence {
     let mut partitions = BTreeMap::new();
     let mut after = None;
     loop {
-        let page = store.partitions_page(&PartitionFilter::default(), after.as_ref(), PAGE).await;
+        let page = store.partitions_page(&Selection::default(), after.as_ref(), PAGE).await;
         let page = page.unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.key.clone());
@@ -137,7 +136,7 @@ async fn read_store(store: &dyn Store) -> Evidence {
     }
     let mut after = RunId(0);
     loop {
-        let page = store.runs_page(&RunFilter::default(), after, PAGE.into()).await.unwrap();
+        let page = store.runs_page(&Selection::default(), after, PAGE.into()).await.unwrap();
         let Some(last) = page.last() else { break };
         after = last.id;
         for run in page {
@@ -148,7 +147,7 @@ async fn read_store(store: &dyn Store) -> Evidence {
     }
     let mut after = ItemId(0);
     loop {
-        let page = store.items_page(&ItemFilter::default(), after, PAGE).await.unwrap();
+        let page = store.items_page(&Selection::default(), after, PAGE).await.unwrap();
         let Some(last) = page.last() else { break };
         after = last.id;
         for item in page {
@@ -166,13 +165,11 @@ async fn read_store(store: &dyn Store) -> Evidence {
 }
 
 async fn read_mills(store: &dyn Store) -> Vec<(i64, String, [u64; 4])> {
-    let page = store
-        .pipeline_runs_page(&PipelineRunFilter::default(), PipelineRunId(i64::MAX), PAGE)
-        .await;
+    let page = store.pipeline_runs_page(&Selection::default(), PipelineRunId(i64::MAX), PAGE).await;
     let mut mills = Vec::new();
     for run in page.unwrap() {
         let mut counts = [0; 4];
-        let filter = SampleFilter { run: Some(run.id), ..SampleFilter::default() };
+        let filter = Selection { run: Some(run.id), ..Selection::default() };
         let mut after = SampleId(0);
         loop {
             let page = store.samples_page(&filter, after, PAGE.into()).await.unwrap();

@@ -163,4 +163,7 @@ fn chaos_knows_what_handing_back_and_losing_a_worker_explain() {
     // The program of a lost worker does not know, and goes on.
     evidence.notes.swap(1, 2);
     assert_eq!(broken(&evidence), [""; 0], "what was lost may still be under way");
+    // Its worker was killed at the first second.
+    (evidence.attempts[0].started_at, evidence.attempts[0].ended_at) = (at(100), at(101));
+    assert_eq!(broken(&evidence), ["nobody is lost to whom nothing happened"]);
 }

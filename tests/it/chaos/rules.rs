@@ -6,8 +6,8 @@ use redrive::{Cause, store::UnitKind};
 
 use super::{
     case::Case,
-    evidence::{Ended, Execution, Noted},
-    handlers::{CORN, CORN_TIMES, Grain},
+    evidence::{Attempt, Ended, Execution, Noted},
+    handlers::{CORN, CORN_TIMES, Grain, LEASE},
 };
 
 /// A rule, and what speaks against it.
@@ -175,13 +175,19 @@ fn losses_told(case: &Case<'_>) -> Vec<String> {
     untold.map(|(unit, times)| format!("{unit} was lost {times} times")).collect()
 }
 
-/// Outages befall everybody, and nobody can tell then who is lost. So whoever is taken for lost was killed, stopped or
-/// frozen.
+/// Whoever is taken for lost was killed, stopped or frozen, while it held the lease or at most the length of a lease before.
+/// An outage of everybody explains it only while it lasts: it takes half a lease to give up on a claim whose answer is lost,
+/// and of leases as short as these not always enough is left to release what was claimed.
 fn lost_in_trouble(case: &Case<'_>) -> Vec<String> {
     let rows = case.evidence.attempts.iter().filter(|row| row.is_lost());
-    let troubled = |worker: &String| {
-        case.incidents.iter().any(|incident| incident.worker.as_ref() == Some(worker))
+    let troubled = |row: &Attempt| {
+        case.incidents.iter().any(|incident| {
+            let everybodys = incident.on.is_none() && incident.worker.is_none();
+            (everybodys || incident.worker.as_ref() == Some(&row.worker))
+                && incident.from <= row.ended_at
+                && incident.until >= row.started_at - LEASE
+        })
     };
-    let untroubled = rows.filter(|row| !troubled(&row.worker));
+    let untroubled = rows.filter(|row| !troubled(row));
     untroubled.map(|row| format!("{row:?}")).collect()
 }

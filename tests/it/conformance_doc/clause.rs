@@ -14,6 +14,7 @@ const PARTS: &[(&str, u32)] = &[
     ("PIP", 9),
     ("OPS", 8),
     ("FIX", 6),
+    ("CAU", 5),
     ("LOG", 2),
 ];
 

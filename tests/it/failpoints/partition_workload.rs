@@ -7,7 +7,7 @@ use std::{
 
 use redrive::{
     AttemptNumber, Cause, PartitionStatus,
-    store::{AttemptRecord, PartitionFilter, PartitionRecord, UnitKind, UnitRow},
+    store::{AttemptRecord, PartitionRecord, Selection, UnitKind, UnitRow},
 };
 
 use super::steps::{DRAIN, Step, Workload, run_step};
@@ -152,7 +152,7 @@ fn check(shop: &Shop, crashes: usize, context: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let store = redrive::open(shop.store()).await.unwrap();
-        let all = store.partitions_page(&PartitionFilter::default(), None, 100).await.unwrap();
+        let all = store.partitions_page(&Selection::default(), None, 100).await.unwrap();
         let ends: Vec<(String, PartitionStatus)> =
             all.iter().map(|partition| (partition.key.to_string(), partition.status)).collect();
         let meant = PARTITIONS.map(|(key, status)| (key.to_owned(), status));

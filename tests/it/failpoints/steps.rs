@@ -40,6 +40,10 @@ impl Step {
         self.arguments.starts_with(&["uploads", "run"])
     }
 
+    pub(super) fn resumes(&self) -> bool {
+        self.arguments.starts_with(&["pipeline", "resume"])
+    }
+
     /// Whether it works on everything until nothing is left: then slow handlers may end.
     fn drains_all(&self) -> bool {
         self.arguments == DRAIN.arguments
@@ -76,11 +80,11 @@ impl Ended {
 }
 
 /// Runs a step, and has it killed where it passes a failpoint. Slow handlers may end in the last one.
-/// What a killed upload held is waited for.
+/// What a killed upload or reader held is waited for.
 pub(super) fn run_step(shop: &Shop, step: &Step, kill_at: Option<&str>) -> Ended {
     loop {
         let ended = run_once(shop, step, kill_at);
-        if !step.uploads() || ended.code != Some(REFUSED) {
+        if !(step.uploads() || step.resumes()) || ended.code != Some(REFUSED) {
             return ended;
         }
     }

@@ -79,7 +79,7 @@ pub(super) const ITEMS: [&str; 3] = ["good", "flaky", "bad"];
 fn receive(item: &Received) -> Reply {
     match (item.name.as_str(), item.time) {
         ("flaky", 1) => Reply::status(503),
-        ("bad", _) => Reply::status(422),
+        ("bad" | "spare", _) => Reply::status(422),
         _ => Reply::status(200),
     }
 }
@@ -90,7 +90,7 @@ const REPEATS: usize = 1_000;
 pub(super) const WORKLOAD: Workload = Workload { steps: &STEPS, open: open_shop, ask_again, check };
 
 /// The queue that is worked on first holds no slow run, so its worker comes to an end.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 20] = [
     Step::plain(&["db", "migrate"]),
     Step::plain(&["queue", "pause", "work"]),
     SUBMIT,
@@ -117,11 +117,16 @@ const STEPS: [Step; 16] = [
     },
     Step::plain(&["runs", "retry", "--queue", "work"]),
     DRAIN,
+    // The cause of the bad run: final, 65, `the program ended with exit status: 65`.
+    Step::plain(&["causes", "mark", "98c4ff1e55a65310", "known"]),
     ADD,
     UPLOAD,
     RESET,
     UPLOAD,
     RESET,
+    ADD_SPARE,
+    UPLOAD_SPARE,
+    DROP_SPARE,
 ];
 
 const ADD: Step =
@@ -133,6 +138,17 @@ const UPLOAD: Step = Step {
 };
 const RESET: Step =
     Step::plain(&["uploads", "reset", "--upload", "tiles", "--group", "g", "--yes"]);
+
+/// Given up, and dropped: nothing is left of it but what ledger and journal tell.
+const ADD_SPARE: Step =
+    Step::plain(&["uploads", "add", "--upload", "tiles", "--group", "spare", "spare"]);
+const UPLOAD_SPARE: Step = Step {
+    arguments: &["uploads", "run", "--upload", "tiles", "--group", "spare"],
+    signal: None,
+    code: Some(3),
+};
+const DROP_SPARE: Step =
+    Step::plain(&["uploads", "drop", "--upload", "tiles", "--group", "spare", "--yes"]);
 
 const SUBMIT: Step = Step::plain(&["runs", "submit", "--from", "runs.jsonl", "-o", "json"]);
 
@@ -152,7 +168,7 @@ fn open_shop(folder: Folder, store: &str) -> Shop {
     lines.extend(vec![line(first); REPEATS]);
     lines.push(line(last));
     folder.write("runs.jsonl", lines.join("\n"));
-    for item in ITEMS {
+    for item in ITEMS.into_iter().chain(["spare"]) {
         folder.write(item, item);
     }
     // Whatever arrives is written down, for who looks at it afterwards.

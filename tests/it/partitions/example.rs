@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use redrive::{
     Clock, PartitionStatus, SystemClock,
     jiff::{ToSpan, tz::TimeZone},
-    store::PartitionFilter,
+    store::Selection,
 };
 
 use crate::{folder::Folder, shop::Worker, source_tree::root};
@@ -40,9 +40,9 @@ fn the_example_source_is_extracted_by_its_schedule() {
                 |status| counts.iter().find(|count| count.status == status).map(|c| c.partitions);
             let pending = of(PartitionStatus::Pending).unwrap_or(0);
             if pending == 0 && of(PartitionStatus::Success).is_some() {
-                let filter = PartitionFilter {
-                    status: Some(PartitionStatus::Failed),
-                    ..PartitionFilter::default()
+                let filter = Selection {
+                    state: Some(PartitionStatus::Failed.into()),
+                    ..Selection::default()
                 };
                 let failed = store.partitions_page(&filter, None, 100).await.unwrap();
                 return (of(PartitionStatus::Success).unwrap(), failed);

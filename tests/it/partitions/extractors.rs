@@ -46,6 +46,20 @@ fn an_extractor_may_describe_its_rows_on_the_last_line_of_stderr() {
     assert_eq!(record.schema_version.as_deref(), Some("2"), "as the source says");
 }
 
+// HANDLERS-2
+#[test]
+fn a_row_with_an_error_and_more_is_a_row() {
+    let yard = Yard::on_sqlite();
+    for (query, rows) in [("errors", 3), ("vouched", 1)] {
+        let record = yard.drained(&format!("ads/1234/{query}/2026-01-31"));
+        assert_eq!(
+            (record.status, record.record_count),
+            (PartitionStatus::Success, Some(rows)),
+            "{query}: {record:?}"
+        );
+    }
+}
+
 // HANDLERS-3
 #[test]
 fn a_program_that_stays_running_prints_rows_and_then_its_reply() {

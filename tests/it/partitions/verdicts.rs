@@ -32,6 +32,7 @@ fn every_attempt_that_is_not_good_is_failed_with_what_was_wrong() {
             "handler",
             "no raw partition: gone (terminal)",
         ),
+        ("ads/1234/misplaced/2026-01-31", "429", "handler", "no raw partition: slow down"),
         (
             "ads/1234/killed/2026-01-31",
             "signal_9",

@@ -3,9 +3,14 @@
 use serde_json::{Value, json};
 
 use super::mill::{Mill, counts};
+use crate::shop::Worker;
 
 fn ids(rows: &Value) -> Vec<i64> {
-    rows.as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()).collect()
+    let changed = |row: &Value| {
+        row["unit"].as_str()?.strip_prefix("sample:")?.split('/').next()?.parse().ok()
+    };
+    let id = |row: &Value| row["id"].as_i64().or_else(|| changed(row)).unwrap();
+    rows.as_array().unwrap().iter().map(id).collect()
 }
 
 // PIP-3, PIP-7, OPS-4
@@ -182,7 +187,7 @@ fn many_dead_letters_are_asked_about_and_an_empty_filter_is_refused() {
     for mill in Mill::both(&["bad"; 21]) {
         mill.grind(1);
         let complaint = mill.run(&["dlq", "reprocess"]).failed(4);
-        assert!(complaint.contains("no dead letters are selected"), "{complaint}");
+        assert!(complaint.contains("no samples are selected"), "{complaint}");
         let complaint = mill.run(&["dlq", "reprocess", "--code", "65"]).failed(4);
         assert!(complaint.contains("Reprocess 21 dead letters"), "{complaint}");
         let complaint = mill.run(&["dlq", "reprocess", "--code", "66"]).failed(4);
@@ -237,8 +242,37 @@ fn a_dead_letter_is_edited_and_a_line_that_was_no_sample_becomes_one() {
         let journal = story["journal"].as_array().unwrap();
         let entry = journal.iter().find(|row| row["action"] == "sample.edit").unwrap();
         assert_eq!(entry["details"]["data"], json!({ "do": "bad" }));
+        let story = mill.told(&["why", "sample:3"], 0);
+        let actions: Vec<&Value> =
+            story["journal"].as_array().unwrap().iter().map(|row| &row["action"]).collect();
+        assert_eq!(actions, ["sample.dead", "sample.edit", "sample.reprocess"]);
+        assert_eq!(story["stages"][0]["stage"], "source");
+        assert_eq!(story["stages"][0]["outcome"], "done");
+        mill.told(&["why", "sample:3/source"], 0);
         mill.run(&["doctor"]).ok();
     }
+}
+
+// FIX-2
+#[test]
+fn an_editor_that_is_interrupted_leaves_no_file_behind() {
+    let mill = Mill::on_sqlite(super::mill::CONFIG, &["bad"]);
+    mill.grind(1);
+    mill.shop.make_gate();
+    mill.shop.folder.write("edit.sh", "echo \"$1\" >&2; read -r word < gate; exit 1");
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut command = mill.shop.command(&["dlq", "edit", "1"]);
+        command.env("EDITOR", "exec /bin/sh edit.sh").env_remove("VISUAL");
+        let mut edit = Worker::start(command);
+        let file = edit.wait_for(".json");
+        edit.signal(signal);
+        if signal == "-INT" {
+            mill.shop.open_gate("Ctrl-C is for the editor");
+        }
+        assert_eq!(edit.end().0, Some(code));
+        assert!(!std::path::Path::new(file.trim()).exists(), "{file}");
+    }
+    assert_eq!(data(&mill, 1), json!({ "do": "bad" }), "nothing was changed");
 }
 
 // FIX-2
@@ -267,6 +301,13 @@ fn many_dead_letters_get_other_data_from_a_file_or_at_one_place() {
         let dry = mill.told(&["dlq", "reprocess", "--patch", "patch.jsonl", "--dry-run"], 0);
         assert_eq!(ids(&dry), [1, 4]);
         assert_eq!(data(&mill, 1), json!({ "do": "bad" }), "a dry run changes nothing");
+        let exported = mill.run(&["dlq", "export", "--stage", "source", "-q"]).ok();
+        let null = "{\"id\": 3, \"data\": null}\n";
+        mill.shop.folder.write("export.jsonl", [null, &exported].concat());
+        let export = mill.run(&["dlq", "reprocess", "--patch", "export.jsonl"]);
+        assert!(export.stderr.contains("1 lines of the patch have no data"), "{export:#?}");
+        assert!(export.stdout.contains("1 done, 0 refused"), "{export:#?}");
+        assert_eq!(data(&mill, 3), Value::Null);
         mill.run(&["dlq", "reprocess", "--patch", "patch.jsonl"]).ok();
         let set = ["dlq", "reprocess", "--code", "65", "--set", "/do=fine", "--set", "/n/m=7"];
         mill.run(&set).ok();
@@ -304,6 +345,56 @@ fn a_patched_source_goes_on_by_line_number_and_dead_letters_are_read_again() {
     }
 }
 
+// FIX-3
+#[test]
+fn lines_that_were_inserted_or_removed_are_warned_of() {
+    let budget = "failure-budget = { rate = 0.5, every = ";
+    let config =
+        super::mill::CONFIG.replace(&format!("{budget}30"), &format!("read-ahead = 2\n{budget}2"));
+    let [one, two] = ["{\"do\": \"bad\", \"n\": 1}", "{\"do\": \"bad\", \"n\": 2}"];
+    let mill = Mill::on_sqlite(&config, &[one, two, "skip", "fine", "fine", "fine"]);
+    assert_eq!(mill.grind(1)["status"], "aborted");
+    let resume = ["pipeline", "resume", "1", "--source-changed", "--reread-dead"];
+    for (lines, first) in [
+        (&["half", one, two, "skip", "fine", "fine", "fine"][..], Some(1)),
+        (&[one, "half", two, "skip", "fine", "fine", "fine"], Some(2)),
+        (&[two, "skip", "fine", "fine", "fine"], Some(1)),
+        (&["half", "down", "skip", "fine", "fine", "fine"], None),
+    ] {
+        mill.deliver(lines);
+        let unasked = mill.run(&resume);
+        assert_eq!(unasked.code, Some(4));
+        let unasked = unasked.stderr;
+        let warning = first.map(|line| format!("inserted or removed at line {line}, the first"));
+        assert_eq!(unasked.contains("inserted or removed"), warning.is_some(), "{unasked}");
+        assert!(warning.is_none_or(|warning| unasked.contains(&warning)), "{unasked}");
+    }
+}
+
+// FIX-3
+#[test]
+fn a_dead_letter_of_a_later_stage_is_not_read_again() {
+    let budget = "failure-budget = { rate = 0.";
+    let config = super::mill::CONFIG.replace(
+        &format!("{budget}5, every = 30"),
+        &format!("read-ahead = 1\n{budget}1, every = 1"),
+    );
+    for mill in Mill::both_of(&config, &["fine", "fine", "fine"]) {
+        let stages = "[ $REDRIVE_STAGE$REDRIVE_SAMPLE != sift1 ] || exit 65; echo '{\"ok\": 7}'";
+        mill.shop.folder.write("work.sh", stages);
+        assert_eq!(mill.grind(1)["status"], "aborted");
+        mill.deliver(&["bad", "fine", "fine"]);
+        let resume = ["pipeline", "resume", "1", "--source-changed", "--reread-dead", "--yes"];
+        let ended = mill.run(&[&resume[..], &["-o", "json"]].concat());
+        let note = "1 dead letters with a changed line failed at a later stage and keep the data";
+        assert!(ended.code == Some(3) && ended.stderr.contains(note), "{ended:#?}");
+        let dead = mill.told(&["dlq", "show", "1"], 0);
+        assert_eq!((&dead[0]["stage"], &dead[0]["data"]), (&json!("sift"), &json!(7)));
+        assert_eq!(counts(&mill.status()), [3, 2, 0, 1, 0], "the others were read on");
+        mill.doctor();
+    }
+}
+
 // PIP-3, PIP-8
 #[test]
 fn a_line_that_is_no_sample_is_dead_at_the_source_everywhere() {
@@ -317,7 +408,16 @@ fn a_line_that_is_no_sample_is_dead_at_the_source_everywhere() {
         let expected = [json!(["source", 1]), json!(["grind", 1]), json!(["sift", 0])];
         let status = mill.run(&["pipeline", "status", "1"]).ok();
         assert!(status.lines().any(|line| line.starts_with("source ")), "{status}");
-        assert_eq!(dead(&mill.told(&["pipeline", "stats", "1"], 0)), expected);
+        let stats = mill.told(&["pipeline", "stats", "1"], 0);
+        assert_eq!(dead(&stats), expected);
+        let bad_line = json!({ "code": "bad_line", "count": 1 });
+        assert_eq!(stats["stages"][0]["errors"], json!([bad_line]));
+        assert!(stats["errors"].as_array().unwrap().contains(&bad_line), "{stats}");
+        let table = mill.run(&["pipeline", "stats", "1"]).ok();
+        assert!(table.lines().any(|line| line.starts_with("source  bad_line ")), "{table}");
+        let story = mill.told(&["why", "sample:2"], 0);
+        let next = story["next"]["because"].as_str().unwrap();
+        assert!(next.contains("`redrive dlq edit 2`"), "{next}");
         assert_eq!(ids(&mill.told(&["dlq", "list", "--stage", "source"], 0)), [2]);
         mill.run(&["doctor"]).ok();
     }

@@ -24,13 +24,13 @@ fn bad_input_is_one_clear_message() {
         check(&["dlq", "list", "--run", id], 2, "an id is a whole number, 1 or greater");
     }
     check(&["pipeline", "status", "1", "--pipeline", "flour"], 2, "cannot be used with");
-    check(&["pipeline", "list", "--status", "done"], 2, "the statuses are running, completed");
+    check(&["pipeline", "list", "--status", "done"], 2, "the states are running, completed");
     check(&["pipeline", "list", "--limit", "10001"], 2, "--limit <N>");
     check(&["pipeline", "list", "--after", "0"], 2, "--after <ID>");
     check(&["dlq", "list", "--limit", "0"], 2, "--limit <N>");
     check(&["dlq", "list", "--cause", "zz"], 2, "16 hexadecimal digits");
     check(&["dlq", "list", "--group", "--after", "3"], 2, "cannot be used with");
-    check(&["dlq", "reprocess", "3", "--all"], 2, "cannot be used with");
+    check(&["dlq", "reprocess", "3", "--all"], 2, "cannot be combined");
     check(&["pipeline", "status"], 1, "there is no pipeline run in");
     check(&["pipeline", "output", "--pipeline", "flour"], 1, "no pipeline run of \"flour\"");
     check(&["pipeline", "stats", "3"], 1, "there is no pipeline run 3");

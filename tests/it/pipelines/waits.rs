@@ -13,7 +13,7 @@ use redrive::{
 use redrive_engine::{Call, Clock};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{AttemptRecord, LedgerPlace, SampleFilter, SampleRecord, Store, UnitKind};
+use redrive_store::{AttemptRecord, LedgerPlace, SampleRecord, Selection, Store, UnitKind};
 use serde_json::json;
 
 use super::mill::Mill;
@@ -86,7 +86,7 @@ fn failing(
 }
 
 async fn samples(store: &dyn Store) -> Vec<SampleRecord> {
-    store.samples_page(&SampleFilter::default(), SampleId(0), 10_000.into()).await.unwrap()
+    store.samples_page(&Selection::default(), SampleId(0), 10_000.into()).await.unwrap()
 }
 
 async fn ledger(store: &dyn Store) -> Vec<AttemptRecord> {

@@ -134,6 +134,19 @@ fn the_server_is_measured_on_both_stores() {
     folder.assert_empty();
 }
 
+// CAU-5
+#[test]
+fn causes_and_lists_are_measured_on_both_stores() {
+    let folder = BenchFolder::new();
+    for store in one_of_each(&folder) {
+        let rows = json_rows(&folder, &["causes", "--scale", "0.002", "--store", &store]);
+        assert_eq!(rows[0]["measure"], "causes of a day");
+        assert!(rows.len() > 10, "{rows:#?}");
+        assert_positive(&rows, &["value", "bare", "ratio"]);
+    }
+    folder.assert_empty();
+}
+
 #[test]
 fn a_workload_is_done_and_counted_on_both_stores() {
     let folder = BenchFolder::new();

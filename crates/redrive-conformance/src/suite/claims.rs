@@ -9,7 +9,7 @@ use super::{
     Fixture,
     samples::{at, claim_of, retry, run},
 };
-use redrive_store::{Categories, ClaimRequest, WorkerId};
+use redrive_store::{Categories, ClaimRequest, ExpiredLease, LeaseRef, Leased, WorkerId};
 
 // RUN-2
 pub async fn the_oldest_submitted_run_comes_first_and_ties_go_by_id(f: &Fixture) {
@@ -183,4 +183,18 @@ pub async fn names_are_data(f: &Fixture) {
         assert_eq!(claimed.len(), 1, "queue and category {name:?}");
         assert_eq!(claimed[0].category, name);
     }
+}
+
+// RUN-7
+pub async fn a_claim_of_named_categories_sets_the_lease_and_its_time(f: &Fixture) {
+    f.submit(&[run("q", "a", at(0)), run("q", "b", at(1))], at(1)).await;
+    let owner = WorkerId("w2".to_owned());
+    let categories = Categories::Only(vec!["b".to_owned()]);
+    let request = ClaimRequest { categories, owner, lease_until: at(70), ..claim_of(1, at(7)) };
+    let claimed = f.claim(&request).await.pop().expect("a run to claim");
+    assert_eq!(claimed.category, "b");
+    let held = f.store.expired_leases(Leased::Run, at(70), None, 0, 10).await.expect("read");
+    let lease = LeaseRef { id: claimed.id.0, epoch: claimed.epoch };
+    let (owner, claimed_at) = (request.owner, Some(at(7)));
+    assert_eq!(held, [ExpiredLease { lease, owner, until: at(70), claimed_at }]);
 }

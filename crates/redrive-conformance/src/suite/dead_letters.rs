@@ -1,19 +1,21 @@
 //! Dead letters: finding, grouping and reprocessing them.
 
 use redrive_core::{
-    AttemptNumber, BudgetCount, Cause, Failure, Fingerprint, PipelineRunId, PipelineStatus,
+    AttemptNumber, BudgetCount, Cause, Class, Failure, Fingerprint, PipelineRunId, PipelineStatus,
     SampleId, SampleState, SampleStatus,
 };
 
 use super::{
     Fixture,
     pipeline_samples::{answered, broken, counts, dead, lines, new_run, skipped},
-    samples::{at, operator},
+    samples::{at, distinct_entry, operator},
 };
-use redrive_store::{DeadCause, NewPipelineRun, NewSample, SampleChange, SampleFilter};
+use redrive_store::{
+    DataEdit, DeadCause, NewPipelineRun, NewSample, SampleChange, Selection, Written,
+};
 
-fn dlq() -> SampleFilter {
-    SampleFilter { status: Some(SampleStatus::Dlq), ..SampleFilter::default() }
+fn dlq() -> Selection {
+    Selection { state: Some(SampleStatus::Dlq.into()), ..Selection::default() }
 }
 
 impl Fixture {
@@ -22,7 +24,7 @@ impl Fixture {
     }
 
     /// The ids that match, in pages of two, which must be as many as are counted.
-    async fn found(&self, filter: &SampleFilter) -> Vec<SampleId> {
+    async fn found(&self, filter: &Selection) -> Vec<SampleId> {
         let (mut after, mut found) = (SampleId(0), Vec::new());
         loop {
             let page = self.store.samples_page(filter, after, 2.into()).await.expect("read");
@@ -168,65 +170,65 @@ pub async fn samples_are_found_by_everything_that_is_given(f: &Fixture) {
     f.feed(feed, &[NewSample { line: 1, data: Err(failure), hash: None }], false).await;
     f.feed(feed, &lines(2..=3), true).await;
     let second = PipelineRunId(feed.id);
-    let all = f.found(&SampleFilter::default()).await;
+    let all = f.found(&Selection::default()).await;
     assert_eq!(all.len(), 9);
     let id = |place: usize| all[place];
 
-    let check = async |filter: SampleFilter, expected: Vec<SampleId>| {
+    let check = async |filter: Selection, expected: Vec<SampleId>| {
         let kept = filter.clone();
         assert_eq!(f.found(&filter).await, expected, "{kept:?}");
         // The same of dead letters, which are found by their own index.
         let dead = f.found(&dlq()).await;
         let both: Vec<_> = expected.into_iter().filter(|id| dead.contains(id)).collect();
-        let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..filter };
+        let filter = Selection { state: Some(SampleStatus::Dlq.into()), ..filter };
         assert_eq!(f.found(&filter).await, both, "{kept:?} of the dead");
     };
-    let none = SampleFilter::default();
+    let none = Selection::default();
     let text = |text: &str| Some(text.to_owned());
-    check(SampleFilter { error: text("100%"), ..none.clone() }, vec![id(0), id(5), id(6)]).await;
-    check(SampleFilter { error: text("a_b"), ..none.clone() }, vec![id(2)]).await;
-    check(SampleFilter { error: text("'quoted' \"twice\""), ..none.clone() }, vec![id(2)]).await;
-    check(SampleFilter { error: text("\\ b"), ..none.clone() }, vec![id(3)]).await;
-    check(SampleFilter { error: text("語 é"), ..none.clone() }, vec![id(4)]).await;
-    check(SampleFilter { error: text("BROKEN"), ..none.clone() }, vec![]).await;
-    check(SampleFilter { code: text("422"), ..none.clone() }, all[..5].to_vec()).await;
-    check(SampleFilter { code: text("42"), ..none.clone() }, vec![]).await;
-    check(SampleFilter { stage: text("score"), ..none.clone() }, vec![id(5)]).await;
-    check(SampleFilter { stage: text("source"), ..none.clone() }, vec![id(6)]).await;
+    check(Selection { error: text("100%"), ..none.clone() }, vec![id(0), id(5), id(6)]).await;
+    check(Selection { error: text("a_b"), ..none.clone() }, vec![id(2)]).await;
+    check(Selection { error: text("'quoted' \"twice\""), ..none.clone() }, vec![id(2)]).await;
+    check(Selection { error: text("\\ b"), ..none.clone() }, vec![id(3)]).await;
+    check(Selection { error: text("語 é"), ..none.clone() }, vec![id(4)]).await;
+    check(Selection { error: text("BROKEN"), ..none.clone() }, vec![]).await;
+    check(Selection { code: text("422"), ..none.clone() }, all[..5].to_vec()).await;
+    check(Selection { code: text("42"), ..none.clone() }, vec![]).await;
+    check(Selection { stage: text("score"), ..none.clone() }, vec![id(5)]).await;
+    check(Selection { stage: text("source"), ..none.clone() }, vec![id(6)]).await;
     let clean = [&all[..5], &all[7..]].concat();
-    check(SampleFilter { stage: text("clean"), ..none.clone() }, clean).await;
-    check(SampleFilter { stage: text("clea_"), ..none.clone() }, vec![]).await;
-    check(SampleFilter { pipeline: text("p%"), ..none.clone() }, all[6..].to_vec()).await;
-    check(SampleFilter { pipeline: text("p"), ..none.clone() }, all[..6].to_vec()).await;
-    check(SampleFilter { run: Some(first), ..none.clone() }, all[..6].to_vec()).await;
-    check(SampleFilter { run: Some(second), ..none.clone() }, all[6..].to_vec()).await;
-    check(SampleFilter { run: Some(PipelineRunId(99)), ..none.clone() }, vec![]).await;
-    let cause = Some(Fingerprint::of("422", "100% broken").to_string());
-    check(SampleFilter { cause, ..none.clone() }, vec![id(0)]).await;
-    let newest = async |filter: SampleFilter, limit| {
+    check(Selection { stage: text("clean"), ..none.clone() }, clean).await;
+    check(Selection { stage: text("clea_"), ..none.clone() }, vec![]).await;
+    check(Selection { pipeline: text("p%"), ..none.clone() }, all[6..].to_vec()).await;
+    check(Selection { pipeline: text("p"), ..none.clone() }, all[..6].to_vec()).await;
+    check(Selection { run: Some(first), ..none.clone() }, all[..6].to_vec()).await;
+    check(Selection { run: Some(second), ..none.clone() }, all[6..].to_vec()).await;
+    check(Selection { run: Some(PipelineRunId(99)), ..none.clone() }, vec![]).await;
+    let cause = Some(Fingerprint::of(Class::Final, "422", "100% broken").to_string());
+    check(Selection { cause, ..none.clone() }, vec![id(0)]).await;
+    let newest = async |filter: Selection, limit| {
         let found = f.store.newest_dead_samples(&filter, limit).await.expect("read");
         found.into_iter().map(|sample| sample.id).collect::<Vec<_>>()
     };
-    let since = |seconds| SampleFilter { failed_since: Some(at(seconds)), ..dlq() };
-    let until = |seconds| SampleFilter { failed_until: Some(at(seconds)), ..dlq() };
-    let of_first = SampleFilter { run: Some(first), ..dlq() };
+    let since = |seconds| Selection { failed_since: Some(at(seconds)), ..dlq() };
+    let until = |seconds| Selection { failed_until: Some(at(seconds)), ..dlq() };
+    let of_first = Selection { run: Some(first), ..dlq() };
     assert_eq!(newest(of_first.clone(), 2).await, [id(5), id(4)], "the last to die, then by id");
     assert_eq!(newest(of_first, 99).await, [id(5), id(4), id(3), id(2), id(1), id(0)]);
-    let between = SampleFilter { run: Some(first), failed_until: Some(at(5)), ..since(3) };
+    let between = Selection { run: Some(first), failed_until: Some(at(5)), ..since(3) };
     assert_eq!(f.found(&between).await, all[..5]);
     assert_eq!(newest(between, 1).await, [id(4)]);
     assert_eq!(
         f.found(&until(3)).await,
-        f.found(&SampleFilter { run: Some(second), ..until(3) }).await
+        f.found(&Selection { run: Some(second), ..until(3) }).await
     );
-    let late = SampleFilter { run: Some(first), ..since(5) };
+    let late = Selection { run: Some(first), ..since(5) };
     assert_eq!(f.found(&late).await, [id(5)]);
     let causes = f.store.dead_causes(&late, 9).await.expect("read");
     assert_eq!(causes.iter().map(|cause| cause.first).collect::<Vec<_>>(), [id(5)]);
     let several =
-        SampleFilter { run: Some(first), code: text("3"), error: text("broken"), ..none.clone() };
+        Selection { run: Some(first), code: text("3"), error: text("broken"), ..none.clone() };
     check(several, vec![id(5)]).await;
-    let pending = SampleFilter { status: Some(SampleStatus::Pending), ..none };
+    let pending = Selection { state: Some(SampleStatus::Pending.into()), ..none };
     assert_eq!(f.found(&pending).await, all[7..]);
     assert_eq!(f.store.samples_by_id(&[SampleId(9_999)]).await.expect("read"), []);
     let named = f.store.samples_by_id(&[id(3), SampleId(9_999), id(1)]).await.expect("read");
@@ -245,11 +247,10 @@ pub async fn dead_letters_are_grouped_by_what_they_died_of(f: &Fixture) {
     f.end_sample(&held[4], 0, at(5), answered("1")).await;
     let later = f.sample_at(1, at(6)).await;
     f.end_sample(&later, 1, at(7), busy(4)).await;
-    let causes = async |filter: SampleFilter, limit| {
-        f.store.dead_causes(&filter, limit).await.expect("read")
-    };
+    let causes =
+        async |filter: Selection, limit| f.store.dead_causes(&filter, limit).await.expect("read");
     let all = causes(dlq(), 9).await;
-    let busy = Fingerprint::of("503", "host 10.0.0.9 is busy").to_string();
+    let busy = Fingerprint::of(Class::Retryable, "503", "host 10.0.0.9 is busy").to_string();
     let expected = DeadCause {
         fingerprint: busy.clone(),
         pipeline: "p".to_owned(),
@@ -264,14 +265,14 @@ pub async fn dead_letters_are_grouped_by_what_they_died_of(f: &Fixture) {
     let rest: Vec<_> = all[1..].iter().map(|cause| (cause.first, cause.count)).collect();
     assert_eq!(rest, [(held[0].id, 1), (held[4].id, 1)], "the most frequent first, then by id");
     assert_eq!(causes(dlq(), 1).await, all[..1]);
-    assert_eq!(causes(SampleFilter::default(), 1).await, all[..1]);
-    let score = SampleFilter { stage: Some("score".to_owned()), ..dlq() };
+    assert_eq!(causes(Selection::default(), 1).await, all[..1]);
+    let score = Selection { stage: Some("score".to_owned()), ..dlq() };
     assert_eq!(causes(score, 9).await[0].first, held[4].id);
-    let same = SampleFilter { cause: Some(busy), ..dlq() };
+    let same = Selection { cause: Some(busy), ..dlq() };
     assert_eq!(causes(same, 9).await.len(), 2);
-    let alive = SampleFilter { status: Some(SampleStatus::Pending), ..SampleFilter::default() };
+    let alive = Selection { state: Some(SampleStatus::Pending.into()), ..Selection::default() };
     assert_eq!(causes(alive, 9).await, []);
-    let none = SampleFilter { error: Some("%".to_owned()), ..dlq() };
+    let none = Selection { error: Some("%".to_owned()), ..dlq() };
     assert_eq!(causes(none, 9).await, []);
 }
 
@@ -309,4 +310,39 @@ pub async fn the_database_refuses_samples_and_runs_that_make_no_sense(f: &Fixtur
         f.raw.execute(sql).await.expect_err(sql);
     }
     assert_eq!(f.progress(id).await.counts, counts([3, 0, 0, 1], true));
+}
+
+// FIX-2
+pub async fn an_edit_replaces_the_data_of_a_dead_letter_that_was_seen(f: &Fixture) {
+    let feed = f.reading(&new_run()).await;
+    let bad = Failure::named("bad_line", Cause::Validator, "not JSON");
+    let bad = NewSample { line: 4, data: Err(bad), hash: None };
+    f.feed(feed, &[lines(1..=3), vec![bad]].concat(), true).await;
+    f.end_each(at(10), vec![broken(), broken()]).await;
+    let page = f.store.samples_page(&Selection::default(), SampleId(0), 9.into()).await;
+    let mut expected = page.expect("read");
+    let edit = |n: usize, old: Option<&str>| DataEdit {
+        id: expected[n].id.0,
+        old: old.map(str::to_owned),
+        new: format!("{{\"new\": {n}}}"),
+        journal: distinct_entry(&format!("sample:{n}"), at(20)),
+    };
+    let edits = [
+        edit(0, Some("{\"n\": 1}")),
+        edit(1, Some("{\"n\": 9}")),
+        edit(2, Some("{\"n\": 3}")),
+        edit(3, None),
+    ];
+    let written = f.store.edit_samples(&edits).await.expect("answered");
+    let (stale, applied) = (Written::Stale, Written::Applied);
+    assert_eq!(written, [applied, stale, stale, applied], "one has changed, and one is alive");
+    for n in [0, 3] {
+        expected[n].data = Some(edits[n].new.clone());
+    }
+    // The line is a sample now, at the first stage.
+    expected[3].stage_name = expected[0].stage_name.clone();
+    let page = f.store.samples_page(&Selection::default(), SampleId(0), 9.into()).await;
+    assert_eq!(page.expect("read"), expected);
+    let entries = [edits[0].journal.clone(), edits[3].journal.clone()];
+    assert_eq!(f.told_by("unit.change").await, entries);
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use redrive_core::{
-    AttemptNumber, Cause, Class, Code, Decision, Epoch, Failure, Fingerprint, GiveUpReason,
-    History, ItemEvent, ItemStatus, Message, PartitionStatus, PipelineRunId, RunStatus,
-    SampleStatus,
+    AttemptNumber, Cause, Class, Code, Decision, Epoch, Failure, GiveUpReason, History, ItemEvent,
+    ItemStatus, Message, PartitionStatus, PipelineRunId, RunStatus, SampleStatus,
 };
 use serde_json::json;
 
@@ -22,10 +21,10 @@ use super::{
 };
 use redrive_store::{
     AddedItem, AttemptRecord, ClaimRequest, ItemAttempt, ItemMove, ItemRecord, JournalEntry,
-    JournalFilter, Lane, NewItem, NewRun, NewSample, PartitionAction, PartitionRecord,
-    PartitionWorkRecord, RunCompletion, RunFinish, RunRecord, SampleClaim, SampleCompletion,
-    SampleFinish, SampleRecord, SampleWritten, UnitKind, UnitRow, Verdict, WorkKind, WorkRequest,
-    WorkerId, Written,
+    JournalFilter, Lane, NewItem, NewRun, NewSample, PartitionAction, PartitionFailure,
+    PartitionRecord, PartitionWorkRecord, RunCompletion, RunFinish, RunRecord, SampleClaim,
+    SampleCompletion, SampleFinish, SampleRecord, SampleWritten, UnitKind, UnitRow, Verdict,
+    WorkKind, WorkRequest, WorkerId, Written,
 };
 
 fn text(value: &str) -> Option<String> {
@@ -49,7 +48,7 @@ fn retry_at(seconds: i64) -> Decision {
 
 /// The text of a fingerprint of [`failure`].
 fn fingerprint() -> Option<String> {
-    Some(Fingerprint::of("quota", "too many calls").to_string())
+    Some(failure().fingerprint().to_string())
 }
 
 impl Fixture {
@@ -83,7 +82,10 @@ pub async fn a_run_has_every_column_as_it_was_written(f: &Fixture) {
         next_retry_at: None,
         first_attempt_at: None,
         error_class: None,
+        error_code: None,
         error_message: None,
+        fingerprint: None,
+        last_failure_at: None,
         result: None,
         lease_owner: None,
         lease_epoch: Epoch(0),
@@ -122,7 +124,10 @@ pub async fn a_run_has_every_column_as_it_was_written(f: &Fixture) {
         next_retry_at: Some(at(20)),
         first_attempt_at: Some(at(2)),
         error_class: text("rate_limited"),
+        error_code: text("quota"),
         error_message: text("too many calls"),
+        fingerprint: fingerprint(),
+        last_failure_at: Some(at(11)),
         due_at: Some(at(20)),
         ..freed
     };
@@ -140,7 +145,9 @@ pub async fn a_run_has_every_column_as_it_was_written(f: &Fixture) {
         deferrals: 0,
         next_retry_at: None,
         error_class: None,
+        error_code: None,
         error_message: None,
+        fingerprint: None,
         result: text(r#"{"result":2}"#),
         lease_epoch: claimed.epoch,
         due_at: None,
@@ -182,6 +189,7 @@ pub async fn a_sample_has_every_column_as_it_was_written(f: &Fixture) {
         error_code: None,
         error_message: None,
         fingerprint: None,
+        last_failure_at: None,
         skip_reason: None,
         lease_owner: Some(owner.clone()),
         lease_epoch: claimed.epoch,
@@ -202,6 +210,7 @@ pub async fn a_sample_has_every_column_as_it_was_written(f: &Fixture) {
         error_code: text("quota"),
         error_message: text("too many calls"),
         fingerprint: fingerprint(),
+        last_failure_at: Some(at(1)),
         lease_owner: None,
         lease_epoch: Epoch(0),
         lease_until: None,
@@ -224,6 +233,7 @@ pub async fn a_sample_has_every_column_as_it_was_written(f: &Fixture) {
         error_code: text("quota"),
         error_message: text("too many calls"),
         fingerprint: fingerprint(),
+        last_failure_at: Some(at(11)),
         lease_owner: None,
         lease_until: None,
         ..held
@@ -334,7 +344,15 @@ pub async fn a_partition_has_every_column_as_it_was_written(f: &Fixture) {
     let attempt = verdict(&claimed, at(11), rejected("no rows"));
     let written = f.store.finish_partitions(std::slice::from_ref(&attempt)).await;
     assert_eq!(written.expect("answered"), [Written::Applied]);
+    let row = attempt.ledger_row(id);
+    let last_failure = PartitionFailure {
+        class: row.class.clone().expect("a class"),
+        code: row.code.clone().expect("a code"),
+        fingerprint: row.fingerprint.clone().expect("a fingerprint"),
+        at: at(11),
+    };
     let failed = PartitionRecord {
+        last_failure: Some(last_failure),
         status: PartitionStatus::Failed,
         attempt_count: 1,
         error_message: text("no rows"),
@@ -345,7 +363,7 @@ pub async fn a_partition_has_every_column_as_it_was_written(f: &Fixture) {
     };
     assert_eq!(f.partition(&key).await, failed);
     let unit = UnitRow::new(UnitKind::Partition, id.0);
-    assert_eq!(f.only_attempt(unit).await, attempt.ledger_row(id));
+    assert_eq!(f.only_attempt(unit).await, row);
 
     f.change_all(RETRY, std::slice::from_ref(&key), at(12)).await;
     let claimed = f.take(at(13)).await;
@@ -379,6 +397,10 @@ pub async fn an_item_has_every_column_as_it_was_written(f: &Fixture) {
         attempts_at_reset: 0,
         last_attempt: AttemptNumber(0),
         rejection_reason: None,
+        error_class: None,
+        error_code: None,
+        fingerprint: None,
+        last_failure_at: None,
         updated_at: at(1),
     };
     let read = async || f.store.items_by_id(&[id]).await.expect("read");
@@ -417,6 +439,10 @@ pub async fn an_item_has_every_column_as_it_was_written(f: &Fixture) {
             attempts_at_reset: at_reset,
             last_attempt: AttemptNumber(1),
             rejection_reason: text("wrong hash"),
+            error_class: text("rate_limited"),
+            error_code: text("quota"),
+            fingerprint: fingerprint(),
+            last_failure_at: Some(at(7)),
             updated_at: one.at,
             ..added.clone()
         };

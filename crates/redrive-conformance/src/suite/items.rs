@@ -4,11 +4,12 @@ use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Messag
 
 use super::{
     Fixture,
-    samples::{at, operator},
+    samples::{at, distinct_entry, operator},
 };
 use redrive_store::{
-    AddedItem, AttemptOutcome, ItemAttempt, ItemCounts, ItemFilter, ItemGroup, ItemMove,
-    ItemRecord, JournalEntry, JournalFilter, NewItem, Operator, UnitKind, UnitRow, Written,
+    AddedItem, AttemptOutcome, ItemAttempt, ItemContent, ItemCounts, ItemGroup, ItemMove,
+    ItemRecord, JournalEntry, JournalFilter, NewItem, Operator, Selection, UnitKind, UnitRow,
+    Written,
 };
 
 pub(super) fn group(name: &str) -> ItemGroup {
@@ -150,6 +151,11 @@ pub async fn attempts_counted_at_once_are_all_counted(f: &Fixture) {
 pub async fn an_unknown_item_is_not_counted(f: &Fixture) {
     let count = f.store.increment_upload_attempts(ItemId(77)).await.expect("answered");
     assert_eq!(count, None);
+    // Another process had it acknowledged, and the ledger has no rejection of it.
+    let id = f.add(&[item("a")]).await[0];
+    assert_eq!(f.move_one(step(id, ItemEvent::Acknowledge)).await, Written::Applied);
+    assert_eq!(f.store.increment_upload_attempts(id).await.expect("answered"), None);
+    assert_eq!(f.item(id).await.upload_attempts, 0);
 }
 
 // UPL-5
@@ -299,14 +305,19 @@ pub async fn items_are_found_by_upload_group_and_status(f: &Fixture) {
     assert_eq!(f.move_one(step(ids[3], ItemEvent::Acknowledge)).await, Written::Applied);
     let (tiles, g) = (Some("tiles".to_owned()), Some("g".to_owned()));
     let table = [
-        (ItemFilter::default(), vec![ids[0], ids[1], ids[2], ids[3]]),
+        (Selection::default(), vec![ids[0], ids[1], ids[2], ids[3]]),
+        (Selection { upload: tiles.clone(), ..Selection::default() }, vec![ids[0], ids[1], ids[3]]),
+        (Selection { group: g.clone(), ..Selection::default() }, vec![ids[0], ids[2], ids[3]]),
         (
-            ItemFilter { upload: tiles.clone(), ..ItemFilter::default() },
-            vec![ids[0], ids[1], ids[3]],
+            Selection {
+                upload: tiles,
+                group: g,
+                state: Some(ItemStatus::Uploaded.into()),
+                ..Selection::default()
+            },
+            vec![ids[3]],
         ),
-        (ItemFilter { group: g.clone(), ..ItemFilter::default() }, vec![ids[0], ids[2], ids[3]]),
-        (ItemFilter { upload: tiles, group: g, status: Some(ItemStatus::Uploaded) }, vec![ids[3]]),
-        (ItemFilter { group: Some("%".to_owned()), ..ItemFilter::default() }, vec![]),
+        (Selection { group: Some("%".to_owned()), ..Selection::default() }, vec![]),
     ];
     for (filter, expected) in table {
         let (mut after, mut seen) = (ItemId(0), Vec::new());
@@ -347,4 +358,57 @@ pub async fn two_hundred_attempts_at_many_items_are_all_counted(f: &Fixture) {
     for item in f.store.items_by_id(&ids).await.expect("read") {
         assert_eq!(item.upload_attempts, 10, "{}", item.name);
     }
+}
+
+// FIX-1
+pub async fn a_replacement_changes_the_content_that_was_seen(f: &Fixture) {
+    let id = f.add(&[item("a")]).await[0];
+    f.store.increment_upload_attempts(id).await.expect("counted");
+    let before = f.item(id).await;
+    let content = ItemContent {
+        content_url: "file:elsewhere/b".to_owned(),
+        size_bytes: 7,
+        sha256: "cd".repeat(32),
+    };
+    let replacement = |seen: &str| ItemMove {
+        if_sha256: Some(seen.repeat(32)),
+        content: Some(content.clone()),
+        ..step(id, ItemEvent::Replace)
+    };
+    assert_eq!(f.move_one(replacement("ef")).await, Written::Stale);
+    assert_eq!(f.item(id).await, before);
+    assert_eq!(f.move_one(replacement("ab")).await, Written::Applied);
+    let replaced = ItemRecord {
+        content_url: content.content_url.clone(),
+        size_bytes: content.size_bytes,
+        sha256: content.sha256.clone(),
+        attempts_at_reset: 1,
+        updated_at: at(10),
+        ..before
+    };
+    assert_eq!(f.item(id).await, replaced);
+}
+
+pub async fn items_that_were_not_acknowledged_can_be_dropped(f: &Fixture) {
+    let ids = f.add(&[item("a"), item("b"), item("c")]).await;
+    let attempt = ItemAttempt {
+        started_at: at(5),
+        failure: Some(Failure::http(503, None, "busy")),
+        worker: "w1".to_owned(),
+        after: None,
+    };
+    let rejection = ItemMove { attempt: Some(attempt), ..step(ids[1], ItemEvent::RejectAttempt) };
+    let moves = [rejection, step(ids[1], ItemEvent::GiveUp), step(ids[2], ItemEvent::Acknowledge)];
+    f.store.move_items(&moves).await.map(drop).expect("moved");
+    let kept = f.item(ids[2]).await;
+    let drops: Vec<_> =
+        ids.iter().map(|id| (*id, distinct_entry(&format!("item:{id}"), at(20)))).collect();
+    let written = f.store.drop_items(&drops).await.expect("answered");
+    assert_eq!(written, [Written::Applied, Written::Applied, Written::Stale]);
+    assert_eq!(f.store.items_by_id(&ids).await.expect("read"), [kept]);
+    let entries: Vec<_> = drops[..2].iter().map(|(_, entry)| entry.clone()).collect();
+    assert_eq!(f.told_by("unit.change").await, entries);
+    let unit = UnitRow::new(UnitKind::Item, ids[1].0);
+    let attempts = f.store.attempts_of(&unit, AttemptNumber(0), 10).await.expect("read");
+    assert_eq!(attempts.len(), 1, "the ledger stays");
 }

@@ -1,7 +1,9 @@
 //! The journal.
 
 use super::{Fixture, samples::at};
-use redrive_store::{JournalEntry, JournalFilter, JournalRecord, ReaderPlace, Written};
+use redrive_store::{
+    JournalEntry, JournalFilter, JournalRecord, MAX_PAGE_BYTES, PageLimit, ReaderPlace, Written,
+};
 
 fn entry(action: &str, unit: Option<&str>) -> JournalEntry {
     JournalEntry {
@@ -34,6 +36,35 @@ pub async fn entries_come_in_the_order_they_were_written(f: &Fixture) {
         seen.extend(page.into_iter().map(|record| record.entry));
     }
     assert_eq!(seen, entries);
+}
+
+pub async fn pages_of_the_journal_are_bounded_in_bytes(f: &Fixture) {
+    let large = format!("{{\"payload\":{:?}}}", "x".repeat(MAX_PAGE_BYTES / 2));
+    let edit = JournalEntry { details: large.clone(), ..entry("run.edit", Some("run:1")) };
+    f.store.append_journal(&vec![edit; 5]).await.expect("written");
+    let limit = PageLimit::from(100);
+    for unit in [None, Some("run:1".to_owned())] {
+        let filter = JournalFilter { unit, action: None };
+        let (mut after, mut before, mut up, mut down) = (0, i64::MAX, Vec::new(), Vec::new());
+        loop {
+            let oldest = f.store.journal_page(&filter, after, 100).await.expect("read");
+            let newest = f.store.newest_journal(&filter, before, 100).await.expect("read");
+            for page in [&oldest, &newest] {
+                let bytes: usize = page.iter().map(|row| row.entry.details.len()).sum();
+                assert!((1..MAX_PAGE_BYTES + large.len()).contains(&bytes), "{bytes}");
+            }
+            (after, before) = (oldest[oldest.len() - 1].id, newest[newest.len() - 1].id);
+            let goes_on = limit.is_reached(&oldest);
+            assert_eq!(goes_on, limit.is_reached(&newest));
+            up.extend(oldest.into_iter().map(|row| row.id));
+            down.extend(newest.into_iter().map(|row| row.id));
+            if !goes_on {
+                break;
+            }
+        }
+        down.reverse();
+        assert_eq!((up.len(), up), (5, down));
+    }
 }
 
 pub async fn an_entry_with_a_known_key_is_ignored(f: &Fixture) {
@@ -91,6 +122,10 @@ pub async fn a_new_reader_begins_at_the_end_and_goes_on_from_where_it_was(f: &Fi
     let stale = f.store.move_journal_reader("r", &begun, &second).await.expect("asked");
     assert_eq!(stale, Written::Stale);
     assert_eq!(f.store.journal_reader("r", at(300)).await.expect("read"), first);
+    let back = ReaderPlace { settled: end - 1, seen: end + 2, seen_at: at(360) };
+    let moved = f.store.move_journal_reader("r", &first, &back).await.expect("noted");
+    assert_eq!(moved, Written::Applied);
+    assert_eq!(f.store.journal_reader("r", at(400)).await.expect("read"), back);
 }
 
 pub async fn readers_at_once_note_one_place(f: &Fixture) {

@@ -7,11 +7,14 @@ use redrive_core::{AttemptNumber, Epoch, RunStatus};
 
 use super::{
     Fixture,
+    items::group,
+    partition_samples::{self, day},
+    pipeline_samples::{lines, new_run, sample_lease},
     samples::{at, before, claim_of, passed, retry, run},
 };
 use redrive_store::{
-    ClaimRequest, ClaimedRun, JournalFilter, LeaseRef, LeaseRelease, Leased, UnitKind, UnitRow,
-    WorkerId, Written,
+    ClaimRequest, ClaimedGroup, ClaimedRun, GroupClaim, JournalFilter, LeaseRef, LeaseRelease,
+    Leased, UnitKind, UnitRow, WorkerId, Written,
 };
 
 fn lease(run: &ClaimedRun) -> LeaseRef {
@@ -168,4 +171,50 @@ pub async fn a_lost_lease_cannot_be_released(f: &Fixture) {
     assert_eq!(f.run(id).await.status, RunStatus::Passed);
     let journal = f.store.journal_page(&JournalFilter::default(), 0, 10).await.expect("read");
     assert_eq!(journal, []);
+}
+
+impl Fixture {
+    /// Two leases of every kind: the id of the second differs from its epoch.
+    async fn leases_of_every_kind(&self) -> [(Leased, LeaseRef); 5] {
+        self.submit(&[run("q", "", at(0)), run("q", "", at(1))], at(1)).await;
+        let runs = self.claim(&claim_of(2, at(2))).await;
+        self.ask_for(&[day(1), day(2)], at(0)).await;
+        let partitions = self.claim_partitions(&partition_samples::claim_of(2, 0, at(2))).await;
+        let mut groups = Vec::new();
+        for name in ["g", "h"] {
+            let owner = WorkerId("w1".to_owned());
+            let claim = GroupClaim { group: group(name), owner, now: at(2), lease_until: at(62) };
+            match self.store.claim_group(&claim).await.expect("answered") {
+                ClaimedGroup::Held(lease) => groups.push(lease),
+                busy @ ClaimedGroup::Busy { .. } => panic!("not held: {busy:?}"),
+            }
+        }
+        let feeds = [self.reading(&new_run()).await, self.reading(&new_run()).await];
+        self.feed(feeds[1], &lines(1..=2), false).await;
+        let samples = self.samples_at(0, 2, at(2)).await;
+        [
+            (Leased::Run, lease(&runs[1])),
+            (Leased::Partition, partitions[1].lease),
+            (Leased::Group, groups[1]),
+            (Leased::Feed, feeds[1]),
+            (Leased::Sample, sample_lease(&samples[1])),
+        ]
+    }
+}
+
+// RUN-7
+pub async fn a_lease_of_every_kind_is_known_by_its_id_and_its_epoch(f: &Fixture) {
+    for (kind, lease) in f.leases_of_every_kind().await {
+        assert_ne!(lease.id, lease.epoch.0, "{kind:?}");
+        let renewed = f.store.renew_leases(kind, &[lease], at(500)).await.expect("answered");
+        assert_eq!(renewed, [Written::Applied], "{kind:?}");
+        let held = f.store.expired_leases(kind, at(500), None, 0, 10).await.expect("read");
+        let ends: Vec<_> = held.iter().map(|held| (held.lease, held.until == at(500))).collect();
+        assert!(ends.len() == 2 && ends.contains(&(lease, true)), "{kind:?}: {held:?}");
+        assert_eq!(ends.iter().filter(|(_, later)| *later).count(), 1, "{kind:?}: {held:?}");
+        let released = f.store.release_leases(kind, &[release_leases(lease)], at(3)).await;
+        assert_eq!(released.expect("answered"), [Written::Applied], "{kind:?}");
+        let held = f.store.expired_leases(kind, at(500), None, 0, 10).await.expect("read");
+        assert!(held.len() == 1 && held[0].lease != lease, "{kind:?}: {held:?}");
+    }
 }

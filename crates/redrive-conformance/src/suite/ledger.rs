@@ -92,8 +92,12 @@ pub async fn the_ledger_of_a_kind_comes_page_by_page(f: &Fixture) {
         let Some(last) = page.last() else { break };
         after = LedgerPlace::from(last);
         seen.extend(page);
+        assert!(seen.len() <= ordered.len(), "a page is read again");
     }
     assert_eq!(seen, ordered);
+    let after = LedgerPlace::from(&ordered[1]);
+    let of_some = f.store.attempts_at(UnitKind::Sample, &[7, 30], &after, 9).await.expect("read");
+    assert_eq!(of_some, [ordered[2].clone(), ordered[4].clone()]);
 }
 
 pub async fn the_database_refuses_to_change_the_ledger(f: &Fixture) {

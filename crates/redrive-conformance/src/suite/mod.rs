@@ -17,6 +17,7 @@ use async_trait::async_trait;
 
 use redrive_store::Store;
 
+pub mod causes;
 pub mod claims;
 pub mod dead_letters;
 pub mod every_column;
@@ -70,6 +71,7 @@ macro_rules! conformance_tests {
             runs {
                 submitted_runs_get_ids_that_grow_with_their_order
                 a_submitted_run_reads_back_as_it_was_given
+                a_run_whose_time_has_come_is_ready_and_keeps_the_time
                 the_same_content_under_an_idempotency_key_is_a_no_op
                 other_content_under_an_idempotency_key_is_refused
                 an_idempotency_key_is_unique_per_queue_alone
@@ -91,6 +93,7 @@ macro_rules! conformance_tests {
                 a_retry_is_not_claimed_before_its_time
                 a_crowd_of_due_runs_hides_no_allowed_category
                 a_claim_raises_the_epoch_and_sets_the_lease
+                a_claim_of_named_categories_sets_the_lease_and_its_time
                 starting_clears_the_next_retry_and_keeps_the_count
                 claims_at_once_never_share_a_run
                 names_are_data
@@ -118,6 +121,7 @@ macro_rules! conformance_tests {
                 the_next_lease_end_is_the_earliest_that_is_still_to_come
                 a_released_run_is_claimable_at_once_and_uncounted
                 a_lost_lease_cannot_be_released
+                a_lease_of_every_kind_is_known_by_its_id_and_its_epoch
             }
             operators {
                 an_operator_moves_a_run_only_from_where_it_may
@@ -130,6 +134,7 @@ macro_rules! conformance_tests {
                 a_finish_and_a_cancel_at_once_are_not_both_done
                 a_run_named_twice_is_changed_once_and_answers_come_in_order
                 operators_are_told_in_the_journal
+                an_edit_replaces_the_payload_that_was_seen
             }
             protocol {
                 every_step_of_the_protocol_comes_out_as_in_its_model
@@ -219,11 +224,13 @@ macro_rules! conformance_tests {
             pipeline_sources {
                 a_source_is_read_by_one_who_holds_it
                 claims_of_sources_at_once_are_granted_to_one
+                a_source_is_moved_only_while_nobody_reads_it
                 samples_and_the_position_are_stored_together
                 pages_of_samples_are_bounded_in_bytes
                 a_line_that_is_no_sample_is_a_dead_letter_at_once
                 dead_lines_of_a_source_count_against_the_budget
                 a_source_that_cannot_be_read_stops_its_run
+                lines_that_were_read_come_page_by_page
             }
             sample_claims {
                 samples_are_claimed_in_their_order_and_no_more_than_the_limit
@@ -262,7 +269,18 @@ macro_rules! conformance_tests {
                 operators_at_once_bring_each_dead_letter_back_once
                 samples_are_found_by_everything_that_is_given
                 dead_letters_are_grouped_by_what_they_died_of
+                an_edit_replaces_the_data_of_a_dead_letter_that_was_seen
                 the_database_refuses_samples_and_runs_that_make_no_sense
+            }
+            causes {
+                a_cause_has_the_units_and_the_attempts_of_all_kinds
+                units_of_every_kind_are_selected_by_their_last_failure
+                a_stale_finish_is_not_counted_under_a_cause
+                a_unit_that_recovers_leaves_its_cause
+                a_fixed_cause_that_comes_back_is_reported_once
+                causes_are_listed_by_what_they_stop
+                counts_that_are_not_those_of_the_ledger_are_found
+                counts_of_hours_are_pruned_and_causes_stay
             }
             items {
                 an_item_reads_back_as_it_was_given
@@ -276,6 +294,8 @@ macro_rules! conformance_tests {
                 an_item_moves_only_from_where_it_may
                 a_move_tells_the_journal_once
                 a_reset_records_the_count_and_keeps_it
+                a_replacement_changes_the_content_that_was_seen
+                items_that_were_not_acknowledged_can_be_dropped
                 attempts_at_an_item_are_in_the_ledger_with_the_move
                 a_rejection_that_names_the_attempt_before_is_written_once
                 attempts_at_one_item_at_once_get_numbers_without_gaps
@@ -300,6 +320,7 @@ macro_rules! conformance_tests {
             }
             journal {
                 entries_come_in_the_order_they_were_written
+                pages_of_the_journal_are_bounded_in_bytes
                 an_entry_with_a_known_key_is_ignored
                 entries_are_found_by_unit_and_action
                 the_database_refuses_to_change_the_journal
@@ -320,6 +341,7 @@ macro_rules! conformance_tests {
                 nothing_leaves_the_ledger_unless_the_journal_tells_of_it
                 a_pipeline_run_still_counts_its_samples_that_are_gone
                 prunes_at_once_remove_each_unit_once
+                a_unit_is_pruned_by_its_id_its_attempts_and_its_epoch
             }
             every_column {
                 a_run_has_every_column_as_it_was_written

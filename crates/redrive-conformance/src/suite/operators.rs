@@ -6,11 +6,11 @@ use redrive_core::{AttemptNumber, Epoch, GiveUpReason, History, RunId, RunState,
 
 use super::{
     Fixture,
-    samples::{at, claim_of, finish, give_up, operator, passed, retry, run},
+    samples::{at, claim_of, distinct_entry, finish, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
-    LeaseRef, LeaseRelease, Leased, Operator, RunAction, RunChange, RunCompletion, UnitKind,
-    UnitRow, Verdict, WorkerId, Written,
+    DataEdit, LeaseRef, LeaseRelease, Leased, Operator, RunAction, RunChange, RunCompletion,
+    UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 
 fn judged(verdict: Verdict) -> RunCompletion {
@@ -307,4 +307,26 @@ pub async fn operators_are_told_in_the_journal(f: &Fixture) {
     assert_eq!((cancelled.action.as_str(), cancelled.at), ("run.cancel", at(9)));
     assert_eq!(cancelled.actor, "NUL \\u{0}", "foreign text is cleaned");
     assert_eq!(cancelled.details, r#"{"before":"discovered","reason":null}"#);
+}
+
+// FIX-5
+pub async fn an_edit_replaces_the_payload_that_was_seen(f: &Fixture) {
+    let ids = f.submit(&[0, 1, 2].map(|n| run("q", "", at(n))), at(2)).await;
+    assert_eq!(f.claim_one(at(3)).await.id, ids[0]);
+    let mut expected = Vec::new();
+    for id in &ids {
+        expected.push(f.run(*id).await);
+    }
+    let edit = |n: usize, old: &str| DataEdit {
+        id: ids[n].0,
+        old: Some(old.to_owned()),
+        new: r#"{"n":2}"#.to_owned(),
+        journal: distinct_entry(&format!("run:{}", ids[n]), at(10)),
+    };
+    let edits = [edit(0, r#"{"n":1}"#), edit(1, r#"{"n":1}"#), edit(2, r#"{"n":3}"#)];
+    let written = f.store.edit_runs(&edits).await.expect("answered");
+    assert_eq!(written, [Written::Stale, Written::Applied, Written::Stale], "held, and changed");
+    expected[1].payload = edits[1].new.clone();
+    assert_eq!(f.store.runs_by_id(&ids).await.expect("read"), expected);
+    assert_eq!(f.told(None).await, [edits[1].journal.clone()]);
 }

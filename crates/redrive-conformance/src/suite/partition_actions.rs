@@ -14,7 +14,7 @@ use super::{
 };
 use redrive_store::{
     AuditContext, Lane, NamedPartition, Operator, PartitionAction, PartitionChange,
-    PartitionFilter, PartitionSnapshot, WorkKind, Written, partition_giveup,
+    PartitionSnapshot, Selection, WorkKind, Written, partition_giveup,
 };
 
 const EVENTS: [(PartitionAction, PartitionEvent); 7] = [
@@ -210,8 +210,7 @@ pub async fn daemons_and_an_operator_at_once_retry_each_partition_once(f: &Fixtu
     for claimed in f.claim_partitions(&claim_of(30, 0, at(1))).await {
         f.judge(&claimed, at(2), rejected("no rows")).await;
     }
-    let filter =
-        PartitionFilter { status: Some(PartitionStatus::Failed), ..PartitionFilter::default() };
+    let filter = Selection { state: Some(PartitionStatus::Failed.into()), ..Selection::default() };
     let failed = f.store.partitions_page(&filter, None, 100).await.expect("read");
     assert_eq!(failed.len(), 30);
     let retries = (0..4).map(|who| {
@@ -304,10 +303,7 @@ pub async fn the_journal_tells_who_did_what_to_which_partition(f: &Fixture) {
     let asked = AuditContext {
         by: Operator { actor: "NUL \0".to_owned(), at: at(9), reason: Some("\x1b".to_owned()) },
         command: "state retry".to_owned(),
-        filter: Some(PartitionFilter {
-            source: Some("ads".to_owned()),
-            ..PartitionFilter::default()
-        }),
+        filter: Some(Selection { source: Some("ads".to_owned()), ..Selection::default() }),
         flags: vec!["--force".to_owned(), "--yes".to_owned()],
     };
     let changes = f.store.change_partitions(&RETRY, &[day(1).into()], &asked).await;

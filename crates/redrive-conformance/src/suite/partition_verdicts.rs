@@ -93,8 +93,10 @@ pub async fn a_reprocess_that_fails_leaves_the_success_as_it_was(f: &Fixture) {
     assert_eq!(authority(&f.partition(&day(1)).await), authority(&good), "while it runs");
     f.judge(&claimed, at(22), rejected("no rows")).await;
     let after = f.partition(&day(1)).await;
-    let expected = PartitionRecord { attempt_count: 2, updated_at: at(22), ..good };
-    assert_eq!(after, expected, "only the count and the time moved on");
+    let last_failure = after.last_failure.clone();
+    assert_eq!(last_failure.as_ref().map(|failure| failure.at), Some(at(22)));
+    let expected = PartitionRecord { attempt_count: 2, updated_at: at(22), last_failure, ..good };
+    assert_eq!(after, expected, "only the count, the time and the last failure moved on");
     let attempts = f.partition_attempts(&day(1)).await;
     assert_eq!((attempts.len(), attempts[1].outcome), (2, AttemptOutcome::Failed));
     assert_eq!(attempts[1].message.as_deref(), Some("no rows"));

@@ -15,7 +15,7 @@ use super::{
     samples::{at, operator},
 };
 use redrive_store::{
-    NewPipelineRun, PipelineAction, PipelineChange, PipelineRunFilter, SampleFinish, SampleWritten,
+    NewPipelineRun, PipelineAction, PipelineChange, SampleFinish, SampleWritten, Selection,
     SourcePosition,
 };
 
@@ -32,7 +32,7 @@ pub async fn a_run_that_no_worker_could_finish_is_refused(f: &Fixture) {
         let started = f.store.start_pipeline_run(&new, &operator(at(9))).await;
         assert!(started.is_err(), "{:?}", new.stages);
     }
-    let every = PipelineRunFilter::default();
+    let every = Selection::default();
     let runs = f.store.pipeline_runs_page(&every, PipelineRunId(i64::MAX), 10).await;
     assert_eq!(runs.expect("read"), []);
 }
@@ -85,8 +85,12 @@ pub async fn pipeline_runs_come_newest_first_and_filters_match_exactly(f: &Fixtu
         ids.push(id);
     }
     f.cancel_pipeline_run(ids[3]).await;
-    let list = async |pipeline: Option<&str>, status, before, limit| {
-        let filter = PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status };
+    let list = async |pipeline: Option<&str>, status: Option<PipelineStatus>, before, limit| {
+        let filter = Selection {
+            pipeline: pipeline.map(str::to_owned),
+            state: status.map(Into::into),
+            ..Selection::default()
+        };
         let page = f.store.pipeline_runs_page(&filter, before, limit).await.expect("read");
         page.into_iter().map(|run| run.id).collect::<Vec<_>>()
     };

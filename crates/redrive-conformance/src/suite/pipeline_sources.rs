@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use jiff::SignedDuration;
 use redrive_core::{
     BudgetCount, Cause, Epoch, Failure, FailureBudget, PipelineRules, PipelineRunId,
     PipelineStatus, SampleId, SampleStatus,
 };
+use serde_json::json;
 
 use super::{
     Fixture,
@@ -13,8 +15,9 @@ use super::{
     samples::{at, before, operator},
 };
 use redrive_store::{
-    ExpiringLease, LeaseRef, MAX_PAGE_BYTES, NewPipelineRun, NewSample, PageLimit, SampleFilter,
-    Served, SourceClaim, SourceFinish, WorkerId, Written,
+    ExpiringLease, JournalEntry, LeaseRef, MAX_PAGE_BYTES, NewPipelineRun, NewSample, PageLimit,
+    SampleLine, Selection, Served, SourceClaim, SourceFinish, SourcePosition, WorkerId, Written,
+    pipeline_entry,
 };
 
 // PIP-2
@@ -84,6 +87,47 @@ pub async fn claims_of_sources_at_once_are_granted_to_one(f: &Fixture) {
     assert_eq!((taken.len(), distinct.len()), (20, 20));
 }
 
+// FIX-3
+pub async fn a_source_is_moved_only_while_nobody_reads_it(f: &Fixture) {
+    let id = f.store.start_pipeline_run(&new_run(), &operator(at(0))).await.expect("started");
+    let claim = async |seconds| {
+        let lease_until = f.store.now() + SignedDuration::from_secs(seconds);
+        let claim = SourceClaim { lease_until, ..feed_claim(at(1)) };
+        f.store.claim_feeds(&claim).await.expect("claimed").remove(0).0
+    };
+    let patched = |lines| SourcePosition { bytes: 99, ..position(lines, false) };
+    let entry = JournalEntry {
+        unit: Some("a unit".to_owned()),
+        ..pipeline_entry(id, "pipeline.source_changed", &json!({}), at(2), "ada")
+    };
+    let move_to = async |lines| f.store.move_source(id, &patched(lines), &entry).await;
+    let finish = async |lease| {
+        let worker = WorkerId("w1".to_owned());
+        let finish = SourceFinish { lease, failure: None, at: at(3), worker };
+        f.store.finish_feeds(&[finish]).await.expect("answered")
+    };
+
+    let held = claim(60).await;
+    f.feed(held, &lines(1..=3), false).await;
+    assert_eq!(move_to(3).await.expect("answered"), Written::Stale, "a worker reads it");
+    assert_eq!(finish(held).await, [Written::Applied]);
+    assert_eq!(move_to(2).await.expect("answered"), Written::Stale, "three lines were read");
+    assert_eq!(f.pipeline_run(id).await.position, position(3, false));
+    assert_eq!(move_to(3).await.expect("answered"), Written::Applied);
+    assert_eq!(f.pipeline_run(id).await.position, patched(3));
+
+    let expired = claim(-1).await;
+    assert_eq!(move_to(3).await.expect("answered"), Written::Applied, "its reader is lost");
+    let late = f.store.append_samples(expired, &lines(4..=4), &position(4, false), at(4)).await;
+    assert_eq!(late.expect("answered"), None, "a reader that comes back is kept out");
+
+    let last = claim(60).await;
+    f.feed(last, &lines(4..=4), true).await;
+    assert_eq!(finish(last).await, [Written::Applied]);
+    assert_eq!(move_to(4).await.expect("answered"), Written::Stale, "it was read to its end");
+    assert_eq!(f.told_by("pipeline.source_changed").await, [entry.clone(), entry]);
+}
+
 // PIP-2
 pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
     let feed = f.reading(&new_run()).await;
@@ -104,9 +148,9 @@ pub async fn samples_and_the_position_are_stored_together(f: &Fixture) {
     let twice = f.store.append_samples(feed, &lines(3..=4), &position(4, false), at(2)).await;
     twice.expect_err("a line is read once");
     assert_eq!(f.pipeline_run(id).await, run);
-    assert_eq!(f.store.count_samples(&SampleFilter::default()).await.expect("read"), 3);
+    assert_eq!(f.store.count_samples(&Selection::default()).await.expect("read"), 3);
 
-    let all = SampleFilter::default();
+    let all = Selection::default();
     let samples = f.store.samples_page(&all, SampleId(0), 9.into()).await.expect("read");
     assert_eq!(samples.iter().map(|sample| sample.line).collect::<Vec<_>>(), [1, 2, 3]);
     for sample in &samples {
@@ -128,7 +172,7 @@ pub async fn pages_of_samples_are_bounded_in_bytes(f: &Fixture) {
     let mut samples = lines(1..=5);
     samples[..4].iter_mut().for_each(|sample| sample.data = Ok(large.clone()));
     f.feed(feed, &samples, true).await;
-    let all = SampleFilter::default();
+    let all = Selection::default();
     let page = |after, limit| f.store.samples_page(&all, SampleId(after), limit);
     let (limit, mut after, mut seen) = (PageLimit::from(100), 0, Vec::new());
     loop {
@@ -142,7 +186,7 @@ pub async fn pages_of_samples_are_bounded_in_bytes(f: &Fixture) {
     }
     assert_eq!(seen, [1, 2, 3, 4, 5]);
     let found = page(0, PageLimit::without_data(100)).await.expect("read");
-    assert!(found.len() == 5 && found.iter().all(|it| it.data.as_deref() == Some("null")));
+    assert!(found.len() == 5 && found.iter().all(|it| it.data.as_deref() == Some("")));
     assert_eq!(found[0].stage_name, "clean");
 }
 
@@ -160,7 +204,7 @@ pub async fn a_line_that_is_no_sample_is_a_dead_letter_at_once(f: &Fixture) {
     let run = f.feed(feed, &given, false).await;
     assert_eq!(run.progress.counts, counts([4, 0, 0, 2], false));
     assert_eq!(run.progress.budget, BudgetCount { processed: 2, failed: 2 });
-    let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..SampleFilter::default() };
+    let filter = Selection { state: Some(SampleStatus::Dlq.into()), ..Selection::default() };
     let dead = f.store.samples_page(&filter, SampleId(0), 9.into()).await.expect("read");
     assert_eq!(dead.iter().map(|sample| sample.line).collect::<Vec<_>>(), [2, 4]);
     for sample in &dead {
@@ -215,4 +259,36 @@ pub async fn a_source_that_cannot_be_read_stops_its_run(f: &Fixture) {
     assert!(run.stop_reason.expect("a reason").contains("line 1 is another"));
     assert_eq!((run.feed, f.told_by("pipeline.abort").await.len()), (None, 1));
     assert_eq!(f.samples_at(0, 9, at(10)).await, []);
+}
+
+// FIX-3
+pub async fn lines_that_were_read_come_page_by_page(f: &Fixture) {
+    let bad = Failure::named("bad_line", Cause::Validator, "not JSON");
+    let read: Vec<NewSample> = (1..=5)
+        .map(|line| NewSample {
+            line,
+            data: if line == 3 { Err(bad.clone()) } else { Ok("{}".to_owned()) },
+            hash: Some(-100 - i64::try_from(line).expect("a few")),
+        })
+        .collect();
+    let feeds = [f.reading(&new_run()).await, f.reading(&new_run()).await];
+    for feed in feeds {
+        f.feed(feed, &read, true).await;
+    }
+    let page = f.store.sample_lines(PipelineRunId(feeds[1].id), 1, 3).await.expect("read");
+    let samples = f.store.samples_page(&Selection::default(), SampleId(0), 99.into()).await;
+    let samples = samples.expect("read").into_iter();
+    let expected: Vec<SampleLine> = samples
+        .filter(|sample| sample.run.0 == feeds[1].id && (2..=4).contains(&sample.line))
+        .map(|sample| SampleLine {
+            id: sample.id,
+            line: sample.line,
+            hash: Some(-100 - i64::try_from(sample.line).expect("a few")),
+            status: sample.status,
+            stage: 0,
+        })
+        .collect();
+    assert_eq!(page, expected);
+    assert_eq!(page.iter().map(|line| line.line).collect::<Vec<_>>(), [2, 3, 4]);
+    assert_eq!(page[1].status, SampleStatus::Dlq);
 }

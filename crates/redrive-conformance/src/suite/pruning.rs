@@ -1,7 +1,7 @@
 //! Pruning: which units may be removed, and how.
 
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, GiveUpReason, RunId, RunStatus, SampleId};
+use redrive_core::{AttemptNumber, Epoch, GiveUpReason, RunId, RunStatus, SampleId};
 use serde_json::json;
 
 use super::{
@@ -10,8 +10,9 @@ use super::{
     samples::{at, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
-    AttemptRecord, ExportedUnit, LedgerPlace, NewRun, PruneFilter, PruneRecord, Pruned,
-    PrunedSamples, RunRecord, SampleRecord, SubmittedRun, UnitKind, UnitRow,
+    AttemptRecord, ExportedUnit, LeaseRef, LeaseRelease, Leased, LedgerPlace, NewRun, PruneFilter,
+    PruneRecord, Pruned, PrunedSamples, RunRecord, SampleRecord, SubmittedRun, UnitKind, UnitRow,
+    WorkerId, Written,
 };
 
 fn older_than(before: Timestamp) -> PruneFilter {
@@ -244,4 +245,45 @@ pub async fn prunes_at_once_remove_each_unit_once(f: &Fixture) {
     }
     assert_eq!((gone, attempts), ((12, 6), 18));
     assert_eq!(f.pipeline_run(id).await.pruned, PrunedSamples { dlq: 6, ..Default::default() });
+}
+
+// OPS-8
+pub async fn a_unit_is_pruned_by_its_id_its_attempts_and_its_epoch(f: &Fixture) {
+    let release = |id, epoch| LeaseRelease {
+        lease: LeaseRef { id, epoch },
+        owner: WorkerId("w1".to_owned()),
+        why: "shutdown".to_owned(),
+    };
+    for moment in 1..=3 {
+        f.passed_at(moment).await;
+    }
+    f.submit(&[run("q", "", at(4))], at(4)).await;
+    let first = f.claim_one(at(5)).await;
+    let back = release(first.id.0, first.epoch);
+    let back = f.store.release_leases(Leased::Run, &[back], at(6)).await;
+    assert_eq!(back.expect("answered"), [Written::Applied]);
+    let second = f.claim_one(at(7)).await;
+    f.end(&second, at(8), passed()).await;
+    let run = exported(&f.run(second.id).await);
+
+    f.run_of(4).await;
+    let held = f.samples_at(0, 4, at(5)).await;
+    let back = release(held[3].id.0, held[3].epoch);
+    let back = f.store.release_leases(Leased::Sample, &[back], at(6)).await;
+    assert_eq!(back.expect("answered"), [Written::Applied]);
+    for sample in &held[..3] {
+        f.end_sample(sample, 0, at(8), broken()).await;
+    }
+    let again = f.sample_at(0, at(7)).await;
+    f.end_sample(&again, 0, at(8), broken()).await;
+    let sample = exported_sample(&f.sample(again.id).await);
+
+    let filter = older_than(at(40));
+    let key = f.begin_prune("one", &filter).await;
+    for unit in [&run, &sample] {
+        assert_eq!((unit.id, unit.attempts, unit.epoch), (4, 1, Epoch(2)), "all differ");
+    }
+    let one = Pruned { units: 1, attempts: 1 };
+    assert_eq!(f.store.prune_runs(&key, &filter, &[run]).await.expect("pruned"), one);
+    assert_eq!(f.store.prune_samples(&key, &filter, &[sample]).await.expect("pruned"), one);
 }

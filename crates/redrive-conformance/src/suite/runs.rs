@@ -9,7 +9,7 @@ use super::{
     samples::{at, claim_of, operator, passed, run},
 };
 use redrive_store::{
-    MAX_PAGE_BYTES, MAX_PAYLOAD_BYTES, NewRun, PageLimit, RunFilter, SubmittedRun,
+    MAX_PAGE_BYTES, MAX_PAYLOAD_BYTES, NewRun, PageLimit, Selection, SubmittedRun,
 };
 
 pub async fn submitted_runs_get_ids_that_grow_with_their_order(f: &Fixture) {
@@ -57,7 +57,7 @@ pub async fn the_same_content_under_an_idempotency_key_is_a_no_op(f: &Fixture) {
     let again = f.store.submit_runs(&[keyed("q", "a", 1)], at(9)).await.expect("submitted");
     assert_eq!(again, [SubmittedRun::Duplicate(id)]);
     assert_eq!(
-        f.store.runs_page(&RunFilter::default(), RunId(0), 10.into()).await.expect("read").len(),
+        f.store.runs_page(&Selection::default(), RunId(0), 10.into()).await.expect("read").len(),
         1
     );
 }
@@ -118,7 +118,7 @@ pub async fn pages_cover_every_run_once(f: &Fixture) {
     let ids = f.submit(&new, at(0)).await;
     let (mut after, mut seen) = (RunId(0), Vec::new());
     loop {
-        let page = f.store.runs_page(&RunFilter::default(), after, 10.into()).await.expect("read");
+        let page = f.store.runs_page(&Selection::default(), after, 10.into()).await.expect("read");
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 10);
         after = last.id;
@@ -134,7 +134,7 @@ pub async fn pages_of_runs_are_bounded_in_bytes(f: &Fixture) {
     let ids = f.submit(&new, at(0)).await;
     let (limit, mut after, mut seen) = (PageLimit::from(100), RunId(0), Vec::new());
     loop {
-        let page = f.store.runs_page(&RunFilter::default(), after, limit).await.expect("read");
+        let page = f.store.runs_page(&Selection::default(), after, limit).await.expect("read");
         let bytes: usize = page.iter().map(|run| run.payload.len()).sum();
         assert!(bytes < MAX_PAGE_BYTES + MAX_PAYLOAD_BYTES, "{bytes}");
         assert!(!page.is_empty(), "every page goes on");
@@ -147,9 +147,9 @@ pub async fn pages_of_runs_are_bounded_in_bytes(f: &Fixture) {
     }
     assert_eq!(seen, ids);
     let limit = PageLimit::without_data(100);
-    let all = f.store.runs_page(&RunFilter::default(), RunId(0), limit).await.expect("read");
+    let all = f.store.runs_page(&Selection::default(), RunId(0), limit).await.expect("read");
     assert_eq!(all.iter().map(|run| run.id).collect::<Vec<_>>(), ids);
-    assert!(all.iter().all(|run| run.payload == "null" && run.result.is_none()));
+    assert!(all.iter().all(|run| run.payload.is_empty() && run.result.is_none()));
     assert!(!limit.is_reached(&all));
 }
 
@@ -164,12 +164,14 @@ pub async fn filters_match_exactly(f: &Fixture) {
     let claimed = f.claim(&claim_of(1, at(1))).await;
     f.end(&claimed[0], at(2), passed()).await;
 
-    let filter = |queue: Option<&str>, category: Option<&str>, status| RunFilter {
-        queue: queue.map(str::to_owned),
-        category: category.map(str::to_owned),
-        status,
-    };
-    let found = async |filter: RunFilter| -> Vec<RunId> {
+    let filter =
+        |queue: Option<&str>, category: Option<&str>, status: Option<RunStatus>| Selection {
+            queue: queue.map(str::to_owned),
+            category: category.map(str::to_owned),
+            state: status.map(Into::into),
+            ..Selection::default()
+        };
+    let found = async |filter: Selection| -> Vec<RunId> {
         let page = f.store.runs_page(&filter, RunId(0), 100.into()).await.expect("read");
         page.into_iter().map(|run| run.id).collect()
     };
@@ -197,4 +199,15 @@ pub async fn empty_batches_do_nothing(f: &Fixture) {
     assert_eq!(f.store.move_items(&[]).await.expect("answered"), []);
     assert_eq!(f.store.append_journal(&[]).await.expect("answered"), Vec::<bool>::new());
     f.store.append_attempts(&[]).await.expect("answered");
+}
+
+// RUN-1
+pub async fn a_run_whose_time_has_come_is_ready_and_keeps_the_time(f: &Fixture) {
+    let keyless = run("q", "", at(1)).with_not_before(at(2));
+    let keyed = keyless.clone().with_idempotency_key("k").expect("valid");
+    for new in [keyless, keyed] {
+        let id = f.submit(&[new], at(3)).await[0];
+        let stored = f.run(id).await;
+        assert_eq!((stored.not_before, stored.due_at, stored.ready), (Some(at(2)), None, true));
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::{
-    AttemptNumber, BudgetCount, Cause, Failure, FailureBudget, Fingerprint, PipelineRules,
+    AttemptNumber, BudgetCount, Cause, Class, Failure, FailureBudget, Fingerprint, PipelineRules,
     PipelineRunId, PipelineStatus, SampleState, SampleStatus,
 };
 
@@ -15,8 +15,8 @@ use super::{
     samples::{at, before, operator},
 };
 use redrive_store::{
-    AttemptOutcome, LeaseRef, NewPipelineRun, NewSample, SampleCompletion, SampleFilter,
-    SampleFinish, SampleWritten, Written,
+    AttemptOutcome, LeaseRef, NewPipelineRun, NewSample, SampleCompletion, SampleFinish,
+    SampleWritten, Selection, Written,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,7 +60,10 @@ pub async fn a_sample_goes_through_its_stages_one_after_the_other(f: &Fixture) {
         let hash = format!("hash of {place}");
         assert!(ledger.iter().all(|row| row.stage_config_hash.as_deref() == Some(&hash)));
         assert_eq!(ledger[0].message.as_deref(), Some("busy"));
-        assert_eq!(ledger[0].fingerprint, Some(Fingerprint::of("503", "busy").to_string()));
+        assert_eq!(
+            ledger[0].fingerprint,
+            Some(Fingerprint::of(Class::Retryable, "503", "busy").to_string())
+        );
         assert_eq!((ledger[0].delay, ledger[0].counted), (Some(SECOND), true));
     }
     f.raw
@@ -256,7 +259,7 @@ pub async fn foreign_text_of_a_sample_is_kept_whatever_it_holds(f: &Fixture) {
         f.end_sample(&claimed, 0, at(3), dead(failure)).await;
         assert_eq!(f.sample(claimed.id).await.error_message, Some(kept.clone()));
         assert_eq!(f.sample_attempts(claimed.id, "clean").await[0].message, Some(kept.clone()));
-        let filter = SampleFilter { error: Some(kept), ..SampleFilter::default() };
+        let filter = Selection { error: Some(kept), ..Selection::default() };
         assert!(f.store.count_samples(&filter).await.expect("read") >= 1);
 
         let back = f.store.reprocess_samples(&[claimed.id], &operator(at(4))).await;

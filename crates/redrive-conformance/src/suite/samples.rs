@@ -80,6 +80,19 @@ pub(super) fn operator(at: Timestamp) -> Operator {
     Operator { actor: "ada".to_owned(), at, reason: Some("looks wrong".to_owned()) }
 }
 
+/// An entry whose columns all differ, so that two that change places are noticed.
+pub(super) fn distinct_entry(unit: &str, at: Timestamp) -> JournalEntry {
+    JournalEntry {
+        at,
+        actor: "actor-a".to_owned(),
+        action: "unit.change".to_owned(),
+        unit: Some(unit.to_owned()),
+        filter: Some(r#"{"filter":1}"#.to_owned()),
+        details: r#"{"details":2}"#.to_owned(),
+        dedupe_key: Some(format!("key of {unit}")),
+    }
+}
+
 impl Fixture {
     /// Submits runs that must be accepted.
     pub(super) async fn submit(&self, runs: &[NewRun], now: Timestamp) -> Vec<RunId> {

@@ -17,6 +17,7 @@ mod duration;
 mod logical_date;
 mod unit;
 
+mod crash_report;
 mod message;
 
 mod as_failure;

@@ -1,7 +1,7 @@
 //! Foreign text made safe to keep.
 
 use proptest::{collection::vec, prelude::*};
-use redrive_core::{Failure, Fingerprint, MAX_MESSAGE_BYTES, Message};
+use redrive_core::{Class, Failure, Fingerprint, MAX_MESSAGE_BYTES, Message, summary};
 
 use crate::arbitrary::texts;
 
@@ -68,16 +68,39 @@ fn a_failure_cleans_its_message_itself() {
     assert!(Failure::exit(1, "").message().is_empty());
 }
 
+// CAU-1
+#[test]
+fn the_summary_of_a_message_is_its_error_or_its_lines() {
+    for (message, line) in [
+        ("", ""),
+        ("busy", "busy"),
+        ("\n  busy\nstderr: a\nb", "busy"),
+        ("not found\n\n <html>", "not found <html>"),
+        (
+            "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nKeyError: 7",
+            "KeyError: 7 (a.py:3 in f)",
+        ),
+    ] {
+        assert_eq!(summary(message), line, "{message}");
+    }
+}
+
 #[test]
 fn failures_that_differ_in_numbers_alone_share_a_fingerprint() {
-    let timed_out = Fingerprint::of("503", "host 10.0.0.7 timed out after 31 s");
+    let timed_out = Fingerprint::of(Class::Retryable, "503", "host 10.0.0.7 timed out after 31 s");
     let alike = ["host 10.0.0.8 timed out after 7 s", "host 192.168.1.250 timed out after 1000 s"];
     for message in alike {
-        assert_eq!(timed_out, Fingerprint::of("503", message), "{message}");
+        assert_eq!(timed_out, Fingerprint::of(Class::Retryable, "503", message), "{message}");
     }
-    assert_ne!(timed_out, Fingerprint::of("504", "host 10.0.0.7 timed out after 31 s"));
-    assert_ne!(timed_out, Fingerprint::of("503", "host 10.0.0.7 hung up after 31 s"));
-    assert_ne!(timed_out, Fingerprint::of("503", ""));
+    assert_ne!(
+        timed_out,
+        Fingerprint::of(Class::Retryable, "504", "host 10.0.0.7 timed out after 31 s")
+    );
+    assert_ne!(
+        timed_out,
+        Fingerprint::of(Class::Retryable, "503", "host 10.0.0.7 hung up after 31 s")
+    );
+    assert_ne!(timed_out, Fingerprint::of(Class::Retryable, "503", ""));
     assert_eq!(timed_out.to_string().len(), 16);
 }
 
@@ -120,7 +143,7 @@ proptest! {
 
     #[test]
     fn a_fingerprint_sees_no_digits(template in "[a-z :#/é]{0,20}", a in 0_u64.., b in 0_u64..) {
-        let with = |number| Fingerprint::of("1", &format!("{template} {number} {template}"));
+        let with = |number| Fingerprint::of(Class::Retryable, "1", &format!("{template} {number} {template}"));
         prop_assert_eq!(with(a), with(b));
     }
 }

@@ -9,10 +9,11 @@ use std::fmt;
 use async_trait::async_trait;
 use redrive_core::{RunId, RunState};
 use redrive_store::{
-    AttemptRecord, ItemRecord, PartitionRecord, Result, RunFilter, RunRecord, Store, UnitKind,
+    AttemptRecord, ItemRecord, PartitionRecord, Result, RunRecord, Selection, Store, UnitKind,
 };
 
 use crate::checks::{
+    cause_checks::check_causes,
     ledger_reader::PAGE,
     pipeline_checks::check_pipeline_runs,
     run_invariants::check_run,
@@ -51,6 +52,8 @@ pub enum Invariant {
     WakeUp,
     /// The counts of a pipeline run are the sum of its samples.
     Counts,
+    /// The failures counted by cause and hour are those of the ledger.
+    CauseCounts,
     /// The integrity check of the database passes.
     Integrity,
 }
@@ -70,6 +73,7 @@ impl Invariant {
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
             Self::Counts => "counts",
+            Self::CauseCounts => "cause-counts",
             Self::Integrity => "integrity",
         }
     }
@@ -78,7 +82,7 @@ impl Invariant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub invariant: Invariant,
-    /// The name of a unit, or `database`.
+    /// The name of a unit or a cause, or `database`.
     pub unit: String,
     pub problem: String,
 }
@@ -136,6 +140,7 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
     check_units::<ItemRecord>(store, &mut report).await?;
     check_units::<SampleOfRun>(store, &mut report).await?;
     check_pipeline_runs(store, &mut report).await?;
+    check_causes(store, &mut report).await?;
     Ok(report)
 }
 
@@ -152,7 +157,7 @@ impl CheckedUnit for RunRecord {
     }
 
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
-        store.runs_page(&RunFilter::default(), RunId(after), PAGE.into()).await
+        store.runs_page(&Selection::default(), RunId(after), PAGE.into()).await
     }
 
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {

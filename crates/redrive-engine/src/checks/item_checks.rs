@@ -2,9 +2,7 @@
 
 use async_trait::async_trait;
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_store::{
-    AttemptRecord, ItemFilter, ItemRecord, JournalFilter, Result, Store, UnitKind,
-};
+use redrive_store::{AttemptRecord, ItemRecord, JournalFilter, Result, Selection, Store, UnitKind};
 
 use crate::checks::{
     checker::{Finding, Report},
@@ -26,7 +24,7 @@ impl CheckedUnit for ItemRecord {
     }
 
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
-        store.items_page(&ItemFilter::default(), ItemId(after), PAGE).await
+        store.items_page(&Selection::default(), ItemId(after), PAGE).await
     }
 
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {

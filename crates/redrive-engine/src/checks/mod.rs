@@ -5,6 +5,7 @@
 //! - `ledger_reader`: reads the ledger page by page
 //! - `*_checks`: read the units of one kind, and what else their invariants need
 //! - `*_invariants`: what must hold for a unit, as pure functions
+//! - `cause_checks`: compares the counts of causes with the ledger
 //! - `raw_checks`: compares accepted partitions with their raw data
 //! - `nearest`: the known name nearest to one that is not known
 
@@ -27,6 +28,8 @@ pub(crate) mod pipeline_invariants;
 
 pub(crate) mod sample_checks;
 pub(crate) mod sample_invariants;
+
+pub(crate) mod cause_checks;
 
 pub(crate) mod raw_checks;
 

@@ -1,7 +1,7 @@
 //! Reads pipeline runs and counts their samples.
 
 use redrive_core::PipelineRunId;
-use redrive_store::{PipelineRunFilter, PipelineRunRecord, Result, SampleFilter, Store};
+use redrive_store::{PipelineRunRecord, Result, Selection, Store};
 
 use crate::checks::{
     checker::{Finding, MAX_REREADS, Report},
@@ -12,7 +12,7 @@ use crate::checks::{
 pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
     let mut before = PipelineRunId(i64::MAX);
     loop {
-        let page = store.pipeline_runs_page(&PipelineRunFilter::default(), before, PAGE).await?;
+        let page = store.pipeline_runs_page(&Selection::default(), before, PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
         before = last.id;
         for run in page {
@@ -26,7 +26,7 @@ pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) 
 /// once: the counts of all stages come from one query, and the total changes only together with the run.
 async fn check(store: &dyn Store, mut run: PipelineRunRecord) -> Result<Vec<Finding>> {
     for _ in 0..MAX_REREADS {
-        let filter = SampleFilter { run: Some(run.id), ..SampleFilter::default() };
+        let filter = Selection { run: Some(run.id), ..Selection::default() };
         let counted = ActualSampleCounts {
             samples: store.count_samples(&filter).await?,
             stages: store.stage_counts(run.id).await?,

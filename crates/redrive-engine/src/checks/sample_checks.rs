@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use redrive_core::{PipelineRunId, SampleId, SampleState};
 use redrive_store::{
-    AttemptRecord, JournalFilter, PipelineRunRecord, Result, SampleFilter, SampleRecord, Store,
+    AttemptRecord, JournalFilter, PipelineRunRecord, Result, SampleRecord, Selection, Store,
     UnitKind, sample_unit,
 };
 
@@ -58,8 +58,7 @@ impl CheckedUnit for SampleOfRun {
     }
 
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
-        let page =
-            store.samples_page(&SampleFilter::default(), SampleId(after), PAGE.into()).await?;
+        let page = store.samples_page(&Selection::default(), SampleId(after), PAGE.into()).await?;
         Self::with_runs(store, page).await
     }
 

@@ -66,6 +66,13 @@ impl CloudEvent {
         Self::of(record, unit.to_string(), Value::Null)
     }
 
+    /// The journal entry of a cause has all the data.
+    pub(super) fn of_cause(record: &JournalRecord) -> Self {
+        let details: Value = serde_json::from_str(&record.entry.details).unwrap_or_default();
+        let cause = details.get("cause").and_then(Value::as_str).unwrap_or_default();
+        Self::of(record, format!("cause:{cause}"), Value::Null)
+    }
+
     pub(super) fn of_abort(record: &JournalRecord, run: &PipelineRunRecord) -> Self {
         Self::of(record, subject_of(run), counts_of(run))
     }

@@ -1,4 +1,4 @@
-//! Notifies other systems about give-ups, aborts and dead letters.
+//! Notifies other systems about give-ups, aborts, dead letters and causes that come back.
 //!
 //! A notifier reads the journal, makes events of the entries, and submits each event as a run of its own queue.
 //! So an event is delivered like any other run: under a lease, retried by a policy, given up in the end, with a
@@ -30,6 +30,8 @@ pub struct NotifyEvents {
     pub aborts: bool,
     /// One event each time the dead letters of a pipeline run pass a multiple of this number.
     pub dead_letters: Option<u64>,
+    /// Causes that come back after they were marked as fixed.
+    pub cause_returns: bool,
 }
 
 #[derive(Clone)]

@@ -123,6 +123,9 @@ impl NotifierLoop {
             let partitions = self.given_up_partitions(page).await?;
             events.extend(page.iter().filter_map(|record| giveup(record, &runs, &partitions)));
         }
+        let returned = |record: &&JournalRecord| record.entry.action == "cause.return";
+        let returns = page.iter().filter(|_| wanted.cause_returns).filter(returned);
+        events.extend(returns.map(CloudEvent::of_cause));
         let aborted = |record: &&JournalRecord| record.entry.action == "pipeline.abort";
         let aborts: Vec<_> = page.iter().filter(|_| wanted.aborts).filter(aborted).collect();
         let mut deaths: BTreeMap<PipelineRunId, Timestamp> = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 use jiff::Timestamp;
 use redrive_core::{PartitionKey, PartitionRunId, PartitionStatus, RetryForecast};
 use redrive_retry::{Clock, SystemClock};
-use redrive_store::{PartitionFilter, PartitionRecord, Result, Store};
+use redrive_store::{PartitionRecord, Result, Selection, Store};
 
 use crate::partitions::{
     control::PartitionRules,
@@ -134,23 +134,33 @@ impl Consumer {
         Self { clock, ..self }
     }
 
-    /// A page of accepted partitions that match, ordered by key and greater than `after`.
+    /// A page of accepted partitions that match, ordered by key and greater than `after`. Fewer than `limit` only at the
+    /// end.
     pub async fn page(
         &self,
-        filter: &PartitionFilter,
+        filter: &Selection,
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<ReadablePartition>> {
         let status = Some(PartitionStatus::Success);
-        let filter = PartitionFilter { status, ..filter.clone() };
-        let page = self.scan(&filter, after, limit).await?;
-        Ok(page.into_iter().filter_map(|(_, found)| found.ok()).collect())
+        let filter = Selection { state: status.map(Into::into), ..filter.clone() };
+        let (mut found, mut after) = (Vec::new(), after.cloned());
+        loop {
+            let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(limit));
+            let page = self.scan(&filter, after.as_ref(), left).await?;
+            after = page.last().map(|(key, _)| key.clone());
+            let is_last = page.len() < left as usize;
+            found.extend(page.into_iter().filter_map(|(_, found)| found.ok()));
+            if is_last || found.len() >= limit as usize {
+                return Ok(found);
+            }
+        }
     }
 
     /// A page of all partitions with an entry that match, ordered by key and greater than `after`.
     pub async fn scan(
         &self,
-        filter: &PartitionFilter,
+        filter: &Selection,
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<(PartitionKey, Result<ReadablePartition, Unreadable>)>> {

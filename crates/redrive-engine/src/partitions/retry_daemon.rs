@@ -14,7 +14,7 @@ use redrive_core::{
     HumanDuration, PartitionKey, PartitionStatus, RetryForecast, TerminalReason, Unit,
 };
 use redrive_store::{
-    AuditContext, Lane, Operator, PartitionAction, PartitionFilter, PartitionRecord, Result,
+    AuditContext, Lane, Operator, PartitionAction, PartitionRecord, Result, Selection,
     partition_giveup,
 };
 use tokio::time::MissedTickBehavior;
@@ -134,7 +134,7 @@ impl Daemon {
     ) -> Result<DaemonTick> {
         let now = self.clock.now();
         let filter =
-            PartitionFilter { status: Some(PartitionStatus::Failed), ..Default::default() };
+            Selection { state: Some(PartitionStatus::Failed.into()), ..Default::default() };
         let (mut tick, mut after) = (DaemonTick::default(), None);
         loop {
             let store = self.control.store();
@@ -263,11 +263,11 @@ impl Daemon {
         let audit = AuditContext {
             by: Operator { actor: self.name.clone(), at: now, reason: None },
             command: "daemon".to_owned(),
-            filter: Some(PartitionFilter {
+            filter: Some(Selection {
                 source: Some(key.source().to_owned()),
                 customer_id: Some(key.customer_id().to_owned()),
                 query_name: Some(key.query_name().to_owned()),
-                ..PartitionFilter::default()
+                ..Selection::default()
             }),
             flags: vec!["--force".to_owned()],
         };

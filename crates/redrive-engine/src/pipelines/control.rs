@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_store::{
     DataEdit, JournalEntry, MAX_SAMPLE_BYTES, Operator, PipelineAction, PipelineChange,
-    PipelineRunRecord, Result, SampleChange, SampleFilter, SampleRecord, Store, Written,
+    PipelineRunRecord, Result, SampleChange, SampleRecord, Selection, Store, Written,
     pipeline_entry, sample_unit,
 };
 use serde_json::{Value, json};
@@ -114,12 +114,12 @@ impl PipelineControl {
     /// ordered by id. Without an operator this is a dry run. `on_change` receives every outcome.
     pub async fn reprocess(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         limit: u64,
         by: Option<&Operator>,
         mut on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
     ) -> Result<ReprocessCounts> {
-        let filter = SampleFilter { status: Some(SampleStatus::Dlq), ..filter.clone() };
+        let filter = Selection { state: Some(SampleStatus::Dlq.into()), ..filter.clone() };
         let mut pages = SamplePages::new(self.store.clone(), filter).with_limit(limit);
         let mut counts = ReprocessCounts::default();
         loop {

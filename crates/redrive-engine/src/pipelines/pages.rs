@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redrive_core::SampleId;
-use redrive_store::{PageLimit, Result, SampleFilter, SampleRecord, Store};
+use redrive_store::{PageLimit, Result, SampleRecord, Selection, Store};
 
 /// Rows of a page. The store ends pages of large samples earlier.
 const PAGE_ROWS: u32 = 200;
@@ -11,7 +11,7 @@ const PAGE_ROWS: u32 = 200;
 /// Matching samples, ordered by id.
 pub struct SamplePages {
     store: Arc<dyn Store>,
-    filter: SampleFilter,
+    filter: Selection,
     after: SampleId,
     left: u64,
     with_data: bool,
@@ -19,7 +19,7 @@ pub struct SamplePages {
 }
 
 impl SamplePages {
-    pub fn new(store: Arc<dyn Store>, filter: SampleFilter) -> Self {
+    pub fn new(store: Arc<dyn Store>, filter: Selection) -> Self {
         let (after, left) = (SampleId(0), u64::MAX);
         Self { store, filter, after, left, with_data: true, is_over: false }
     }

@@ -3,7 +3,7 @@
 //! Every sample keeps the hash of its line. A run goes on by line number: after as many lines as it has read, whatever
 //! they are now.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use redrive_core::{Failure, SampleStatus};
 use redrive_store::{
@@ -19,6 +19,9 @@ use super::{
     stage::final_failure,
 };
 use crate::uploads::hex;
+
+/// How many lines that are not read yet are searched for the content of changed lines.
+const MAX_AHEAD: usize = 1_000;
 
 /// A line that is not what was read before.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +39,8 @@ pub struct PatchedSource {
     pub changed: Vec<ChangedLine>,
     /// Lines that an older version read, or whose samples were pruned.
     pub unknown: u64,
+    /// The first changed line, if what changed lines had is on other lines now: lines were inserted or removed.
+    pub shifted_from: Option<u64>,
     /// Where the run goes on.
     pub position: SourcePosition,
 }
@@ -58,7 +63,7 @@ impl PatchedSource {
     ) -> Result<Self, PatchError> {
         let mut lines = FileLines::open(path).await?;
         let mut known = KnownLines { run, store, page: Vec::new(), after: 0 };
-        let (mut changed, mut unknown) = (Vec::new(), 0);
+        let (mut changed, mut unknown, mut hashes) = (Vec::new(), 0, HashSet::new());
         for line in 1..=run.position.lines {
             let Some(now) = lines.next().await? else {
                 let (path, found, read) = (path.display(), lines.lines, run.position.lines);
@@ -72,10 +77,22 @@ impl PatchedSource {
                 Some(before) if before.hash == hash => {}
                 None if now.is_none() => {}
                 None if run.pruned.total() > 0 => unknown += 1,
-                sample => changed.push(ChangedLine { line, sample, now }),
+                sample => {
+                    hashes.extend(hash);
+                    changed.push(ChangedLine { line, sample, now });
+                }
             }
         }
-        Ok(Self { changed, unknown, position: lines.position(run.position.done) })
+        let position = lines.position(run.position.done);
+        // After an insertion, what was the last line is not read yet.
+        for _ in 0..changed.len().min(MAX_AHEAD) {
+            let Some(next) = lines.next().await? else { break };
+            hashes.extend(next.and_then(|next| next.hash));
+        }
+        let was = |it: &ChangedLine| it.sample.as_ref().and_then(|sample| sample.hash);
+        let is_shifted = changed.iter().filter_map(was).any(|hash| hashes.contains(&hash));
+        let shifted_from = changed.first().filter(|_| is_shifted).map(|first| first.line);
+        Ok(Self { changed, unknown, shifted_from, position })
     }
 }
 
@@ -162,8 +179,8 @@ impl<'a> FileLines<'a> {
     }
 
     /// Where a run that has read these lines goes on.
-    fn position(self, done: bool) -> SourcePosition {
-        let check = Some(hex(self.hash.finalize().as_slice()));
+    fn position(&self, done: bool) -> SourcePosition {
+        let check = Some(hex(self.hash.clone().finalize().as_slice()));
         SourcePosition { lines: self.lines, bytes: self.bytes, check, done }
     }
 }

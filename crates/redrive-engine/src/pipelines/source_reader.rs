@@ -93,14 +93,20 @@ impl Work for SourceReader {
     async fn handle(&self, (lease, run): &Self::Unit, stop: Stop) -> SourceEnd {
         let (pipeline, position) = (run.pipeline.clone(), run.position.clone());
         let (id, lines) = (run.id.0, position.lines);
-        tracing::info!(pipeline, run = id, lines, source = run.source, "reading the source");
+        tracing::info!(
+            pipeline,
+            pipeline_run = id,
+            lines,
+            source = run.source,
+            "reading the source"
+        );
         let call = SourceCall { pipeline, run: run.id, position };
         let (store, clock) = (self.context.store.clone(), self.context.clock.clone());
         let mut feed = SampleWriter::new(store, clock, *lease, run.clone(), stop.clone());
         let end = self.pipeline.source.read(&call, &mut feed, stop).await;
         if end == SourceEnd::Done {
             let pipeline = &run.pipeline;
-            tracing::info!(pipeline, run = id, "the source was read to its end");
+            tracing::info!(pipeline, pipeline_run = id, "the source was read to its end");
         }
         end
     }

@@ -28,7 +28,10 @@ pub(super) struct RunLine<'a> {
     deferrals: u32,
     first_attempt_at: Option<String>,
     error_class: Option<&'a str>,
+    error_code: Option<&'a str>,
     error_message: Option<&'a str>,
+    fingerprint: Option<&'a str>,
+    last_failure_at: Option<String>,
     result: Option<Box<RawValue>>,
     lease_epoch: i64,
 }
@@ -49,7 +52,10 @@ pub(super) fn run_line(run: &RunRecord) -> RunLine<'_> {
         deferrals: run.deferrals,
         first_attempt_at: run.first_attempt_at.map(|at| at.to_string()),
         error_class: run.error_class.as_deref(),
+        error_code: run.error_code.as_deref(),
         error_message: run.error_message.as_deref(),
+        fingerprint: run.fingerprint.as_deref(),
+        last_failure_at: run.last_failure_at.map(|at| at.to_string()),
         result: run.result.as_deref().and_then(json),
         lease_epoch: run.lease_epoch.0,
     }
@@ -74,6 +80,7 @@ pub(super) struct SampleLine<'a> {
     error_code: Option<&'a str>,
     error_message: Option<&'a str>,
     fingerprint: Option<&'a str>,
+    last_failure_at: Option<String>,
     skip_reason: Option<&'a str>,
     lease_epoch: i64,
 }
@@ -97,6 +104,7 @@ pub(super) fn sample_line(sample: &SampleRecord) -> SampleLine<'_> {
         error_code: sample.error_code.as_deref(),
         error_message: sample.error_message.as_deref(),
         fingerprint: sample.fingerprint.as_deref(),
+        last_failure_at: sample.last_failure_at.map(|at| at.to_string()),
         skip_reason: sample.skip_reason.as_deref(),
         lease_epoch: sample.lease_epoch.0,
     }

@@ -105,6 +105,11 @@ impl Prune {
         let created = folders.make(folder).and_then(|made| folders.sync(made));
         created.map_err(|source| PruneError::File { path: folder.to_owned(), source })?;
         let files = self.export(folder, &name).await?;
+        // Counts by hour, for charts: the ledger and the export have every attempt.
+        if self.filter.queue.is_none() && self.filter.pipeline.is_none() {
+            self.store.prune_cause_hours(self.filter.before, by).await?;
+            redrive_store::failpoint!("engine.prune.counts");
+        }
         if files.is_empty() {
             return Ok(PruneReport { name, ..PruneReport::default() });
         }

@@ -77,7 +77,7 @@ async fn count(
             Some(count) => _ = counts.insert(id, count),
             None => tracing::warn!(
                 item = id.0,
-                "cannot count a rejection: the item is not in the store"
+                "a rejection is not counted: the item is not pending any more"
             ),
         }
     }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::{
     Clock, Stop, Stopper, SystemClock,
     uploads::{
-        GiveupFile, GroupBusy, GroupLease, GroupStart, UploadError, UploadReport, UploadRequest,
-        Uploader,
+        EarlyItems, GiveupFile, GroupBusy, GroupLease, GroupStart, UploadError, UploadReport,
+        UploadRequest, Uploader,
     },
 };
 
@@ -31,7 +31,18 @@ pub struct GroupUpload {
     store: Arc<dyn Store>,
     worker: WorkerId,
     lease: Duration,
+    /// How long an item waits after its last rejection.
+    cap: Duration,
     giveup_file: Option<GiveupFile>,
+}
+
+/// Why a group is not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SendRefusal {
+    /// Another process is uploading the group.
+    Busy(GroupBusy),
+    /// Sending now spends an attempt of items that should wait.
+    Early(EarlyItems),
 }
 
 /// A claimed group, ready to be sent.
@@ -57,7 +68,12 @@ impl GroupUpload {
         worker: WorkerId,
         lease: Duration,
     ) -> Self {
-        Self { uploader, store, worker, lease, giveup_file: None }
+        Self { uploader, store, worker, lease, cap: Duration::ZERO, giveup_file: None }
+    }
+
+    /// Sets how long an item waits after its last rejection. By default, items can be sent at any time.
+    pub fn with_cap(self, cap: Duration) -> Self {
+        Self { cap, ..self }
     }
 
     /// Sets the file of give-ups. Each upload first adds the give-ups that a killed process could not write.
@@ -69,20 +85,38 @@ impl GroupUpload {
         &self.worker
     }
 
-    /// Claims a group and writes a journal entry with the operator who asked for it.
+    /// The items of a group that should wait.
+    pub async fn early_items(&self, group: &ItemGroup) -> Result<Option<EarlyItems>> {
+        EarlyItems::find(&*self.store, group, self.cap, SystemClock.now()).await
+    }
+
+    /// Claims a group and writes a journal entry with the operator who asked for it. `now` says that items which should
+    /// wait are sent, too.
     pub async fn begin(
         &self,
         group: &ItemGroup,
         by: &Operator,
-    ) -> Result<std::result::Result<GroupSending, GroupBusy>> {
+        now: bool,
+    ) -> Result<std::result::Result<GroupSending, SendRefusal>> {
         let taken = GroupLease::take(self.store.clone(), group, self.worker.clone(), self.lease);
         let lease = match taken.await? {
             Ok(lease) => lease,
             Err(busy) => {
                 let started = self.find_start(group, &busy.owner).await?;
-                return Ok(Err(GroupBusy { started, ..busy }));
+                return Ok(Err(SendRefusal::Busy(GroupBusy { started, ..busy })));
             }
         };
+        match if now { Ok(None) } else { self.early_items(group).await } {
+            Ok(None) => {}
+            Ok(Some(early)) => {
+                _ = release(lease, "early").await;
+                return Ok(Err(SendRefusal::Early(early)));
+            }
+            Err(error) => {
+                _ = release(lease, "error").await;
+                return Err(error);
+            }
+        }
         if let Err(error) = self.store.append_journal(&[self.entry(group, by)]).await {
             _ = release(lease, "error").await;
             return Err(error);

@@ -43,6 +43,7 @@ mod lanes;
 #[cfg(feature = "http")]
 mod recorder;
 
+mod early_items;
 mod group_lease;
 mod group_upload;
 
@@ -57,11 +58,12 @@ pub(crate) use content::hex;
 pub use content::{
     Chunks, Content, ContentError, KeptContent, NewContent, is_content_at_fault, sha256_of,
 };
+pub use early_items::EarlyItems;
 pub use event::{UploadEvent, UploadObserver};
 pub use folder_content::FolderContent;
 pub use giveup_file::{GiveupFile, GiveupFileError};
 pub use group_lease::{GroupBusy, GroupLease, GroupStart};
-pub use group_upload::{GroupSending, GroupSent, GroupUpload};
+pub use group_upload::{GroupSending, GroupSent, GroupUpload, SendRefusal};
 #[cfg(feature = "http")]
 pub use http_uploader::{HttpUpload, HttpUploader};
 pub use local_files::reference_content;

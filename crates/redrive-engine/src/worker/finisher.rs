@@ -63,7 +63,8 @@ impl<W: Work> Finisher<W> {
 
     async fn finish(&self, batch: Vec<W::Finish>) {
         let Self { work, held, write_times } = self;
-        let mut retry = StoreRetry::new(work.name(), "results", batch.len());
+        let mut retry =
+            StoreRetry::new(work.name(), "results", batch.len()).within(work.limits().lease);
         let mut repeated = false;
         let written = loop {
             let started = monotonic();

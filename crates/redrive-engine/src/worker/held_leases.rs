@@ -1,7 +1,7 @@
 //! The leases that a worker loop holds, with the state of each attempt.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -37,56 +37,60 @@ pub(crate) enum LeaseHealth {
 /// written. Ordered, so that a simulation replays exactly.
 #[derive(Default)]
 pub(crate) struct HeldLeases {
-    leases: Mutex<BTreeMap<(i64, Epoch), HeldLease>>,
-    /// The leases of attempts that ended with a result which the store refused.
-    refused: Mutex<BTreeSet<(i64, Epoch)>>,
-    claims: Mutex<Claims>,
+    state: Mutex<State>,
     changed: Notify,
     doubted: Notify,
 }
 
-/// What is not known yet about the claims of a loop.
+type LeaseKey = (i64, Epoch);
+
 #[derive(Default)]
-struct Claims {
+struct State {
+    leases: BTreeMap<LeaseKey, HeldLease>,
+    /// Attempts that ended with a result which the store refused, and when.
+    refused: BTreeMap<LeaseKey, Instant>,
     /// The lease end that the pending claim requested.
-    pending: Option<Timestamp>,
+    pending_claim: Option<Timestamp>,
     /// When a claim failed last. The store may have made it, then or later, without a chance to say so.
-    failed: Option<Instant>,
+    failed_claim: Option<Instant>,
 }
 
 impl HeldLeases {
     pub(crate) fn add(&self, leases: impl IntoIterator<Item = LeaseRef>, requested: Instant) {
-        let mut held = self.lock();
+        let mut state = self.lock();
         for lease in leases {
             let health = LeaseHealth::Held;
-            held.insert(key(lease), HeldLease { requested, stopper: None, ended: false, health });
+            state
+                .leases
+                .insert(key(lease), HeldLease { requested, stopper: None, ended: false, health });
         }
     }
 
     /// A claim is on its way; whatever it claims is leased until a time.
     pub(crate) fn claim_sent(&self, until: Timestamp) {
-        lock(&self.claims).pending = Some(until);
+        self.lock().pending_claim = Some(until);
     }
 
     /// The claim was answered, and its units were added.
     pub(crate) fn claim_answered(&self) {
-        lock(&self.claims).pending = None;
+        self.lock().pending_claim = None;
     }
 
     /// The claim was not answered: whether it was made is not known.
     pub(crate) fn claim_failed(&self) {
-        *lock(&self.claims) = Claims { pending: None, failed: Some(monotonic()) };
+        let mut state = self.lock();
+        (state.pending_claim, state.failed_claim) = (None, Some(monotonic()));
         self.doubted.notify_one();
     }
 
     /// The lease end that the pending claim requested.
     pub(crate) fn pending_claim(&self) -> Option<Timestamp> {
-        lock(&self.claims).pending
+        self.lock().pending_claim
     }
 
     /// Whether a claim failed of which nothing was found out since.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        lock(&self.claims).failed.is_some()
+        self.lock().failed_claim.is_some()
     }
 
     /// Waits until a claim fails.
@@ -96,16 +100,14 @@ impl HeldLeases {
 
     /// Everything that was claimed by a time is known. A claim may be made for as long as a lease after it failed.
     pub(crate) fn doubt_resolved(&self, at: Instant, lease: Duration) {
-        let mut claims = lock(&self.claims);
-        if claims.failed.is_some_and(|failed| at.saturating_duration_since(failed) >= lease) {
-            claims.failed = None;
-        }
+        let is_over = |failed: &mut Instant| at.saturating_duration_since(*failed) >= lease;
+        self.lock().failed_claim.take_if(is_over);
     }
 
     /// Starts an attempt, and returns the signal that stops it.
     pub(crate) fn start(&self, lease: LeaseRef) -> Stop {
         let (stopper, stop) = Stopper::new();
-        if let Some(held) = self.lock().get_mut(&key(lease)) {
+        if let Some(held) = self.lock().leases.get_mut(&key(lease)) {
             if held.health != LeaseHealth::Held {
                 stopper.stop();
             }
@@ -116,28 +118,29 @@ impl HeldLeases {
 
     /// Marks an attempt as over. The lease is held until the result is written.
     pub(crate) fn ended(&self, lease: LeaseRef) {
-        if let Some(held) = self.lock().get_mut(&key(lease)) {
+        if let Some(held) = self.lock().leases.get_mut(&key(lease)) {
             held.ended = true;
         }
     }
 
     /// Whether the attempt under a lease has not ended yet.
     pub(crate) fn is_running(&self, lease: LeaseRef) -> bool {
-        let held = self.lock();
-        held.get(&key(lease)).is_some_and(|held| held.health != LeaseHealth::Lost && !held.ended)
+        let state = self.lock();
+        let held = state.leases.get(&key(lease));
+        held.is_some_and(|held| held.health != LeaseHealth::Lost && !held.ended)
     }
 
     /// Stops all attempts.
     pub(crate) fn stop_all(&self) {
-        for held in self.lock().values() {
+        for held in self.lock().leases.values() {
             held.stop();
         }
     }
 
     pub(crate) fn renewed(&self, leases: &[LeaseRef], requested: Instant) {
-        let mut held = self.lock();
+        let mut state = self.lock();
         for lease in leases {
-            if let Some(held) = held.get_mut(&key(*lease)) {
+            if let Some(held) = state.leases.get_mut(&key(*lease)) {
                 held.requested = requested;
             }
         }
@@ -145,36 +148,44 @@ impl HeldLeases {
 
     /// Marks a lease as unreliable, and stops its attempt.
     pub(crate) fn degrade(&self, lease: LeaseRef, health: LeaseHealth) {
-        if let Some(held) = self.lock().get_mut(&key(lease)) {
+        if let Some(held) = self.lock().leases.get_mut(&key(lease)) {
             held.health = health;
             held.stop();
         }
     }
 
     pub(crate) fn health(&self, lease: LeaseRef) -> LeaseHealth {
-        self.lock().get(&key(lease)).map_or(LeaseHealth::Lost, |held| held.health)
+        self.lock().leases.get(&key(lease)).map_or(LeaseHealth::Lost, |held| held.health)
     }
 
     /// Whether this loop has the lease, in whatever health.
     pub(crate) fn contains(&self, lease: LeaseRef) -> bool {
-        self.lock().contains_key(&key(lease))
+        self.lock().leases.contains_key(&key(lease))
     }
 
     /// Forgets a lease whose result the store refused. It was used: its unit is not released when it ends.
     pub(crate) fn refuse(&self, lease: LeaseRef) {
-        lock(&self.refused).insert(key(lease));
+        self.lock().refused.insert(key(lease), monotonic());
         self.remove([lease]);
     }
 
     pub(crate) fn was_refused(&self, lease: LeaseRef) -> bool {
-        lock(&self.refused).contains(&key(lease))
+        self.lock().refused.contains_key(&key(lease))
+    }
+
+    /// Forgets refused leases that have ended, unless the store still has them.
+    pub(crate) fn forget_refused(&self, stored: &HashSet<LeaseRef>, lease: Duration) {
+        self.lock().refused.retain(|(id, epoch), at| {
+            at.elapsed() < lease * 2 || stored.contains(&LeaseRef { id: *id, epoch: *epoch })
+        });
     }
 
     pub(crate) fn remove(&self, leases: impl IntoIterator<Item = LeaseRef>) {
-        let mut held = self.lock();
+        let mut state = self.lock();
         for lease in leases {
-            held.remove(&key(lease));
+            state.leases.remove(&key(lease));
         }
+        drop(state);
         self.changed.notify_one();
     }
 
@@ -201,26 +212,23 @@ impl HeldLeases {
     }
 
     fn leases_where(&self, matches: impl Fn(&HeldLease) -> bool) -> Vec<LeaseRef> {
-        let held = self.lock();
-        let matching = held.iter().filter(|(_, held)| matches(held));
+        let state = self.lock();
+        let matching = state.leases.iter().filter(|(_, held)| matches(held));
         matching.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().leases.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(i64, Epoch), HeldLease>> {
-        lock(&self.leases)
+    /// A panic while the lock was held leaves its content consistent: every change is one insert, one removal or one
+    /// field.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A panic while a lock was held leaves its content consistent: every change is one insert, one removal or one field.
-fn lock<T>(content: &Mutex<T>) -> MutexGuard<'_, T> {
-    content.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn key(lease: LeaseRef) -> (i64, Epoch) {
+fn key(lease: LeaseRef) -> LeaseKey {
     (lease.id, lease.epoch)
 }
 
@@ -229,5 +237,25 @@ impl HeldLease {
         if let Some(stopper) = &self.stopper {
             stopper.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_lease_is_forgotten_once_it_has_ended_and_the_store_has_it_no_more() {
+        let (held, length) = (HeldLeases::default(), Duration::from_secs(60));
+        let lease = LeaseRef { id: 1, epoch: Epoch(1) };
+        let (none, stored) = (HashSet::new(), HashSet::from([lease]));
+        held.refuse(lease);
+        held.forget_refused(&none, length);
+        assert!(held.was_refused(lease), "it may not have ended yet");
+        tokio::time::advance(length * 2).await;
+        held.forget_refused(&stored, length);
+        assert!(held.was_refused(lease), "its attempt is still to be counted");
+        held.forget_refused(&none, length);
+        assert!(!held.was_refused(lease));
     }
 }

@@ -6,7 +6,7 @@
 //! uncounted. A server may also make a claim after the client has given up on it, so this is repeated for the length of a
 //! lease.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 use redrive_retry::monotonic;
@@ -31,7 +31,17 @@ impl KnownLeases {
     /// Whether a lease that no loop knows belongs to this process: then no attempt began under it.
     pub(crate) fn never_began(&self, unknown: &ExpiredLease) -> bool {
         let ours = self.0.first().is_some_and(|first| *first.leases().worker() == unknown.owner);
-        ours && !self.0.iter().any(|member| member.held().was_refused(unknown.lease))
+        ours && !self.was_refused(unknown.lease)
+    }
+
+    /// Whether the store refused the result of the attempt under a lease.
+    pub(crate) fn was_refused(&self, lease: LeaseRef) -> bool {
+        self.0.iter().any(|member| member.held().was_refused(lease))
+    }
+
+    /// Forgets refused leases that have ended, unless the store still has them.
+    pub(crate) fn forget_refused(&self, stored: &HashSet<LeaseRef>) {
+        self.0.iter().for_each(|member| member.held().forget_refused(stored, member.lease()));
     }
 
     /// Whether a claim failed, and the store may still make it.

@@ -9,10 +9,11 @@
 //!
 //! - **The store answered, and its clock advanced steadily, for half a lease.** When the store was unavailable, or its
 //!   clock was set forward, every lease may have ended without a lost worker: the holders get time to renew, to write
-//!   results and to release what they stopped. Where the clock can be set, a new reaper waits as long, because it does
-//!   not know. So does a reaper that was not scheduled for a while: other workers may have been suspended with it.
+//!   results and to release what they stopped. A new reaper waits as long, because it does not know. So does a reaper
+//!   that was not scheduled for a while: other workers may have been suspended with it.
 //! - **The store took a write a sixth of a lease ago, or takes one without waiting.** It may answer reads and take no
-//!   writes, because its disk is full or another process holds its lock; pending renewals are written by then. To
+//!   writes, because its disk is full or another process holds its lock; pending renewals are written by then. The first
+//!   write of a reaper, and the first after one that failed, begins a wait of half a lease. To
 //!   avoid that wait, the reaper writes to a lease shortly before its end: a healthy holder renews much earlier. That
 //!   write changes nothing, since lease ends only move forward.
 //!
@@ -119,7 +120,7 @@ struct Reaper {
     /// The clocks at the last check.
     clock: Option<ClockReading>,
     /// When there was last a reason to doubt that a silent worker is lost.
-    doubt: Option<Instant>,
+    doubt: Instant,
     probe: Arc<WriteProbe>,
     recoveries: JoinSet<Result<()>>,
 }
@@ -128,7 +129,7 @@ impl Reaper {
     fn new(lease: Duration, work: Arc<dyn Reaped>) -> Self {
         Self {
             lease,
-            doubt: work.leases().lease_clock_can_be_set().then(monotonic),
+            doubt: monotonic(),
             reads: work.clone(),
             members: vec![work],
             unavailable: false,
@@ -160,7 +161,7 @@ impl Reaper {
                 () = tokio::time::sleep(rest) => {}
             }
             if asleep.elapsed() >= rest.saturating_add(lease_margin(self.lease)) {
-                self.doubt = Some(monotonic());
+                self.doubt = monotonic();
             }
         }
     }
@@ -175,10 +176,16 @@ impl Reaper {
         let asked = monotonic();
         let mut next = self.leases().next_lease_end(THE_BEGINNING).await?;
         if std::mem::take(&mut self.unavailable) || asked.elapsed() >= lease / 2 {
-            self.doubt = Some(monotonic());
+            self.doubt = monotonic();
         }
         if known.is_in_doubt() {
             known.release_unknown().await?;
+        }
+        // The wait begins with the first write, so that it should not be left until a lease ends.
+        if let Some(end) = next
+            && self.probe.last().await.is_none()
+        {
+            self.probe_before(end, now, margin).await?;
         }
         if next.is_some_and(|end| end <= now) {
             if self.wait().await.is_zero() {
@@ -189,6 +196,8 @@ impl Reaper {
                 return Ok(wait);
             }
             next = self.leases().next_lease_end(now).await?;
+        } else {
+            known.forget_refused(&HashSet::new());
         }
         let longest = if known.is_in_doubt() { lease_margin(lease) } else { lease / 2 };
         let Some(end) = next else { return Ok(longest) };
@@ -211,10 +220,9 @@ impl Reaper {
 
     /// How long no attempt may be counted as lost yet.
     async fn wait(&self) -> Duration {
-        let since = self.doubt.map(|doubt| doubt.elapsed());
-        let doubt = since.map(|since| (self.lease / 2).saturating_sub(since));
+        let doubt = (self.lease / 2).saturating_sub(self.doubt.elapsed());
         let write = self.probe.last().await.and_then(|write| write.wait(self.lease));
-        doubt.max(write).unwrap_or_default()
+        doubt.max(write.unwrap_or_default())
     }
 
     /// The time that a whole check uses.
@@ -226,7 +234,7 @@ impl Reaper {
                 work = self.names(),
                 "the lease clock was set forward; no worker is considered lost yet"
             );
-            self.doubt = Some(now.local);
+            self.doubt = now.local;
         }
         now.shared
     }
@@ -245,12 +253,17 @@ impl Reaper {
     /// the rest. Recoveries that take longer than half a lease go on by themselves.
     async fn recover(&mut self, now: Timestamp, known: &KnownLeases) -> Result<()> {
         let deadline = monotonic() + self.lease / 2;
-        let mut after = i64::MIN;
+        let (mut after, mut refused) = (i64::MIN, HashSet::new());
         loop {
             let expired = self.leases().expired(now, None, after, PAGE).await?;
-            let Some(last) = expired.last() else { return Ok(()) };
+            let Some(last) = expired.last() else {
+                known.forget_refused(&refused);
+                return Ok(());
+            };
             redrive_store::failpoint!("engine.reap.looked");
             after = last.lease.id;
+            let leases = expired.iter().map(|expired| expired.lease);
+            refused.extend(leases.filter(|lease| known.was_refused(*lease)));
             let (unknown, expired): (Vec<_>, Vec<_>) = expired
                 .into_iter()
                 .filter(|expired| !known.contains(expired.lease))

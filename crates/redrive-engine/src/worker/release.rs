@@ -23,7 +23,7 @@ pub(crate) async fn release<W: Work>(
     leases.sort_unstable_by_key(|lease| lease.id);
     let units = leases.len();
     redrive_store::failpoint!("engine.hand_back.sending");
-    let mut retry = StoreRetry::new(work.name(), "releases", units);
+    let mut retry = StoreRetry::new(work.name(), "releases", units).within(work.limits().lease);
     let released = loop {
         match work.leases().release(&leases, why).await {
             Err(error) if error.is_transient() => retry.wait_after(&error).await,

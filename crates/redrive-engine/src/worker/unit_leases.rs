@@ -101,9 +101,6 @@ pub trait UnitLeases: Send + Sync {
     /// The lease clock, which all workers of a store share.
     fn lease_now(&self) -> Timestamp;
 
-    /// Whether an administrator can set the lease clock.
-    fn lease_clock_can_be_set(&self) -> bool;
-
     /// Extends leases. An end never moves backwards.
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>>;
 
@@ -141,10 +138,6 @@ impl UnitLeases for StoreLeases {
 
     fn lease_now(&self) -> Timestamp {
         self.context.store.now()
-    }
-
-    fn lease_clock_can_be_set(&self) -> bool {
-        self.context.store.clock_can_be_set()
     }
 
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {

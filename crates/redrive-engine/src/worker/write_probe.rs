@@ -34,11 +34,17 @@ impl ProbedWrite {
 #[derive(Default)]
 pub(crate) struct WriteProbe(Mutex<LastWrite>);
 
-#[derive(Default)]
 struct LastWrite {
     written: Option<ProbedWrite>,
     /// Whether a write failed since.
     failed: bool,
+}
+
+/// Nothing is known of the writes of others before the first one here, so they may have failed.
+impl Default for LastWrite {
+    fn default() -> Self {
+        Self { written: None, failed: true }
+    }
 }
 
 impl WriteProbe {
@@ -80,7 +86,8 @@ impl WriteProbe {
 }
 
 impl LastWrite {
-    /// The first write after one that failed counts as one that waited: only now can the holders of leases renew them.
+    /// The first write, and the first after one that failed, counts as one that waited: only now can the holders of leases
+    /// renew them.
     async fn write(
         &mut self,
         leases: &dyn UnitLeases,
@@ -95,5 +102,78 @@ impl LastWrite {
         let write = ProbedWrite { at: monotonic(), took };
         *self = Self { written: Some(write), failed: false };
         Ok(write.wait(lease).is_some_and(|wait| wait.is_zero()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use redrive_core::Epoch;
+    use redrive_store::{ExpiredLease, WorkerId, Written};
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(60);
+
+    /// A store whose second write waits for its lock.
+    #[derive(Default)]
+    struct Locked(Mutex<usize>);
+
+    #[async_trait]
+    impl UnitLeases for Locked {
+        fn worker(&self) -> &WorkerId {
+            unreachable!()
+        }
+
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        fn lease_now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        async fn renew(&self, leases: &[LeaseRef], _: Timestamp) -> Result<Vec<Written>> {
+            let mut writes = self.0.lock().await;
+            *writes += 1;
+            if *writes == 2 {
+                tokio::time::advance(LEASE / 3).await;
+            }
+            Ok(vec![Written::Applied; leases.len()])
+        }
+
+        async fn release(&self, _: &[LeaseRef], _: &str) -> Result<Vec<Written>> {
+            unreachable!()
+        }
+
+        async fn next_lease_end(&self, _: Timestamp) -> Result<Option<Timestamp>> {
+            unreachable!()
+        }
+
+        async fn expired(
+            &self,
+            _: Timestamp,
+            _: Option<&WorkerId>,
+            _: i64,
+            _: u32,
+        ) -> Result<Vec<ExpiredLease>> {
+            unreachable!()
+        }
+    }
+
+    /// The second member would find the store prompt, and take workers for lost whose renewals waited with the first
+    /// write.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_write_of_one_member_is_not_probed_again_by_the_next() {
+        let (store, probe) = (Locked::default(), WriteProbe::default());
+        let lease = LeaseRef { id: 1, epoch: Epoch(1) };
+        let is_prompt = || probe.is_prompt(&store, lease, Timestamp::UNIX_EPOCH, LEASE);
+        assert!(!is_prompt().await.unwrap(), "others may have waited for the first write");
+        tokio::time::advance(LEASE).await;
+        let members = tokio::join!(is_prompt(), is_prompt(), is_prompt());
+        assert!(matches!(members, (Ok(false), Ok(false), Ok(false))), "{members:?}");
+        assert_eq!(*store.0.lock().await, 2);
+        tokio::time::advance(LEASE / 6).await;
+        assert!(is_prompt().await.unwrap(), "renewals that waited are written by now");
     }
 }

@@ -1,14 +1,17 @@
 //! The checker finds what is wrong, and only that.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Decision, Failure, GiveUpReason, RunId};
-use redrive_engine::checker::{Invariant, check};
+use redrive_engine::{
+    Prune, SystemClock,
+    checker::{Finding, Invariant, check},
+};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    Categories, ClaimRequest, NewRun, Operator, RunChange, RunCompletion, RunFinish, Runs, Store,
-    Verdict, WorkerId, Written,
+    Categories, ClaimRequest, NewRun, Operator, PruneFilter, RunChange, RunCompletion, RunFinish,
+    Runs, Store, Verdict, WorkerId, Written,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -157,7 +160,11 @@ async fn check_finding(sql: &str, run: i64, invariant: Invariant) {
     let unit = format!("run:{run}");
     let found = report.findings.iter().any(|f| f.invariant == invariant && f.unit == unit);
     assert!(found, "{sql}: {:?}", report.findings);
-    let elsewhere = report.findings.iter().find(|f| f.unit != unit && f.unit != "database");
+    // A failure that is not in the ledger any more is still counted by its cause.
+    let expected = |f: &Finding| {
+        f.unit == unit || f.unit == "database" || f.invariant == Invariant::CauseCounts
+    };
+    let elsewhere = report.findings.iter().find(|f| !expected(f));
     assert_eq!(elsewhere, None, "{sql}");
 }
 
@@ -275,5 +282,101 @@ async fn a_wrong_count_after_a_reset_is_found() {
         let findings = check(&lived.store).await.unwrap().findings;
         assert!(findings.iter().any(|f| f.invariant == invariant), "{sql}: {findings:?}");
         assert!(findings.iter().all(|f| f.unit == "run:2"), "{sql}: {findings:?}");
+    }
+}
+
+fn busy() -> String {
+    Failure::http(500, None, "busy").fingerprint().to_string()
+}
+
+// CAU-5
+#[tokio::test]
+async fn a_wrong_count_of_a_cause_is_found_with_its_hour() {
+    let bad = Failure::exit(65, "bad data").fingerprint().to_string();
+    let start = start();
+    let next = start + SignedDuration::from_hours(1);
+    let of = |cause: &str, counted, hour, in_ledger| {
+        let unit = format!("cause:{cause}");
+        let problem = format!(
+            "{counted} failed run attempts are counted in the hour from {hour}, but the ledger has {in_ledger}"
+        );
+        (unit, problem)
+    };
+    let cases = [
+        ("UPDATE cause_hours SET attempts = 2 WHERE place = 'waiting'", vec![]),
+        (
+            "UPDATE cause_hours SET attempts = 3 WHERE place = 'waiting'",
+            vec![of(&busy(), 5, start, 4)],
+        ),
+        ("DELETE FROM cause_hours WHERE place = 'passed'", vec![of(&busy(), 3, start, 4)]),
+        (
+            "UPDATE cause_hours SET hour = hour + 3600000000 WHERE attempts = 1 AND place = 'dead'",
+            vec![
+                of(&busy(), 3, start, 4),
+                of(&bad, 0, start, 1),
+                of(&busy(), 1, next, 0),
+                of(&bad, 1, next, 0),
+            ],
+        ),
+        (
+            "UPDATE cause_hours SET kind = 'item' WHERE place = 'passed'",
+            vec![of(&busy(), 3, start, 4)],
+        ),
+    ];
+    for (sql, expected) in cases {
+        let lived = Lived::new().await;
+        lived.tamper(sql);
+        let findings = check(&lived.store).await.unwrap().findings;
+        assert!(findings.iter().all(|f| f.invariant == Invariant::CauseCounts), "{findings:?}");
+        assert_eq!(findings.is_empty(), expected.is_empty(), "{sql}: {findings:?}");
+        for (unit, problem) in expected {
+            let is_it = |f: &&Finding| f.unit == unit && f.problem.starts_with(&problem);
+            assert!(findings.iter().any(|f| is_it(&f)), "{sql}: {unit} {problem}: {findings:?}");
+        }
+    }
+}
+
+/// Prunes everything or one queue.
+async fn prune(lived: &Lived, before: Timestamp, queue: Option<&str>) {
+    // A queue and a pipeline together are no reason to remove counts of others.
+    let (queue, pipeline) = (queue.map(str::to_owned), queue.map(str::to_owned));
+    let filter = PruneFilter { before, queue, pipeline };
+    let store = SqliteStore::open(Location::File(lived.path()), SqliteOptions::default(), start());
+    let prune = Prune::new(Arc::new(store.unwrap()), filter, Arc::new(SystemClock));
+    let by = Operator { at: before, ..operator() };
+    prune.run(&lived.folder.path().join("archive"), &by).await.unwrap();
+}
+
+// CAU-5, OPS-8
+#[tokio::test]
+async fn counts_are_compared_with_the_ledger_from_the_first_full_hour_after_a_prune_on() {
+    const HOUR: i64 = 3_600;
+    let prunes =
+        [(Some("dead"), 600), (Some("dead"), HOUR), (None, 600), (None, HOUR), (None, HOUR + 1)];
+    for (queue, before) in prunes {
+        let lived = Lived::new().await;
+        for second in [HOUR, 2 * HOUR] {
+            lived.attempt("waiting", second, retry(second)).await;
+        }
+        prune(&lived, at(before), queue).await;
+        lived.assert_clean(&format!("pruned before second {before} of {queue:?}")).await;
+        let first = if before <= HOUR { 1 } else { 2 };
+        for hour in 0..=2 {
+            let micros = at(hour * HOUR).as_microsecond();
+            let change = |by: i64| {
+                format!(
+                    "UPDATE cause_hours SET attempts = attempts + {by}
+                    WHERE hour = {micros} AND place = 'waiting'"
+                )
+            };
+            let connection = Connection::open(lived.path()).unwrap();
+            let changed = connection.execute(&change(1), []).unwrap();
+            let pruned = hour == 0 && before >= HOUR && queue.is_none();
+            assert_eq!(changed == 0, pruned, "{queue:?}, {before}, hour {hour}");
+            let findings = check(&lived.store).await.unwrap().findings;
+            let found = findings.iter().any(|f| f.unit == format!("cause:{}", busy()));
+            assert_eq!(found, changed > 0 && hour >= first, "{before}, hour {hour}: {findings:?}");
+            connection.execute(&change(-1), []).unwrap();
+        }
     }
 }

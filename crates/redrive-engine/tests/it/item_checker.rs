@@ -158,5 +158,10 @@ async fn an_uploader_of_ones_own_need_not_write_the_ledger() {
         "UPDATE items SET status = 'uploaded', last_attempt = 0, upload_attempts = 2 WHERE id = 2",
     );
     lived.damage("DROP TRIGGER attempts_no_delete; DELETE FROM attempts WHERE unit_id = 2");
+    lived.damage(
+        "UPDATE cause_hours SET attempts = (
+            SELECT count(*) FROM attempts WHERE attempts.fingerprint = cause_hours.fingerprint
+        )",
+    );
     assert_eq!(lived.findings().await, []);
 }

@@ -42,6 +42,7 @@ mod http_failures;
 
 mod extraction;
 
+mod consumer;
 mod extractor_fn;
 mod http_paging;
 mod lost_partitions;

@@ -197,10 +197,6 @@ impl UnitLeases for TinyWork {
         self.now()
     }
 
-    fn lease_clock_can_be_set(&self) -> bool {
-        false
-    }
-
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
         self.takes_writes().await?;
         let renew = |lease: &LeaseRef| {

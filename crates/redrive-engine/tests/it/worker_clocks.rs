@@ -70,10 +70,6 @@ impl UnitLeases for Host {
         self.work.now() + Duration::from_secs(self.heard.load(Ordering::SeqCst))
     }
 
-    fn lease_clock_can_be_set(&self) -> bool {
-        true
-    }
-
     async fn renew(&self, leases: &[LeaseRef], until: Timestamp) -> Result<Vec<Written>> {
         let written = self.work.renew(leases, until).await;
         self.hear();

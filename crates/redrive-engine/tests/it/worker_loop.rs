@@ -212,10 +212,10 @@ async fn a_drain_ends_as_soon_as_the_last_lost_unit_is_given_up() {
         Arc::new(TinyWork::new(1, WorkerLimits { poll, ..WorkerLimits::default() }, |_, _| {
             Act::Succeed
         }));
-    let until = work.now() + Duration::from_secs(20);
+    let until = work.now() + Duration::from_secs(40);
     *work.numbers().get_mut(&1).unwrap() =
         Number { status: Status::Held { until }, epoch: 1, attempts: 2 };
-    tokio::time::timeout(Duration::from_secs(25), drain(&work)).await.expect("it ends");
+    tokio::time::timeout(Duration::from_secs(45), drain(&work)).await.expect("it ends");
     assert_eq!(work.in_status(Status::GivenUp), 1);
 }
 

@@ -194,6 +194,21 @@ async fn nobody_is_lost_just_because_the_reaper_writes_first_when_the_store_take
     }
 }
 
+/// It knows nothing of the outage, and the holders have not renewed yet.
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_starts_when_the_store_takes_writes_again_takes_nobody_for_lost() {
+    let work = tiny(4, |_, _| Act::Linger(OUTAGE));
+    let mut workers = start_two(&work).await;
+    work.full.store(true, Ordering::SeqCst);
+    pass(work.limits.lease * 2).await;
+    work.full.store(false, Ordering::SeqCst);
+    workers.extend(start_two(&work).await);
+    pass(work.limits.lease / 3).await;
+    assert!(work.numbers().values().all(|number| number.attempts == 0), "nobody was lost");
+    workers.iter().for_each(JoinHandle::abort);
+}
+
 /// A full disk, say, for ten minutes.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_tried_costs_nothing_and_is_tried_now_and_then_until_it_can() {

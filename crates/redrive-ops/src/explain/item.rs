@@ -3,16 +3,16 @@
 use redrive_core::{AttemptNumber, ItemId, ItemStatus, Unit};
 use redrive_engine::is_content_at_fault;
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, ItemGroup, ItemRecord, JournalFilter, JournalRecord, MAX_PAGE,
-    Result, UnitKind, UnitRow,
+    AttemptOutcome, AttemptRecord, ItemGroup, ItemRecord, JournalRecord, MAX_PAGE, Result,
+    UnitKind, UnitRow,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Next;
+use super::{Next, journal::read_journal};
 use crate::{
     Declarations, Ops,
-    views::{AttemptView, ItemView, JournalView},
+    views::{AttemptView, JournalView},
 };
 
 /// The explanation of an item.
@@ -21,7 +21,7 @@ use crate::{
 pub struct ItemExplanation {
     /// The unit, as `item:ID`.
     pub unit: String,
-    pub item: ItemView,
+    pub item: ItemRecord,
     /// Each attempt with the rule behind its result.
     pub attempts: Vec<AttemptView>,
     pub journal: Vec<JournalView>,
@@ -37,12 +37,11 @@ impl ItemExplanation {
         };
         let row = UnitRow::new(UnitKind::Item, id.0);
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
-        let filter = JournalFilter { unit: Some(unit.clone()), action: None };
-        let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let journal = read_journal(&unit, &**store).await?;
         let next = Next::new(item.status.name(), None, because(&item, &attempts, ops.declared()));
         let attempts = explain_attempts(&attempts, &journal);
         let journal = journal.into_iter().map(JournalView::from).collect();
-        Ok(Some(Self { unit, item: item.into(), attempts, journal, next }))
+        Ok(Some(Self { unit, item, attempts, journal, next }))
     }
 }
 

@@ -4,6 +4,7 @@
 //! The ledger stores the decisions. The policy of the configuration explains them, unless the policy has changed since.
 
 mod item;
+mod journal;
 mod partition;
 mod partition_next;
 mod rule;

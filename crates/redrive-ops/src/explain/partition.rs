@@ -3,12 +3,11 @@
 use redrive_core::{AttemptNumber, FailedPartition, PartitionKey, RetryForecast, Unit};
 use redrive_engine::PartitionRules;
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, JournalFilter, MAX_PAGE, PartitionRecord, Result, UnitKind,
-    UnitRow,
+    AttemptOutcome, AttemptRecord, MAX_PAGE, PartitionRecord, Result, UnitKind, UnitRow,
 };
 use serde::Serialize;
 
-use super::{Next, PartitionNext, rule::formula, run::give_ups};
+use super::{Next, PartitionNext, journal::read_journal, rule::formula, run::give_ups};
 use crate::{
     Ops,
     views::{AttemptView, JournalView, PartitionView},
@@ -35,8 +34,7 @@ impl PartitionExplanation {
         let unit = Unit::Partition(key.clone()).to_string();
         let row = UnitRow::new(UnitKind::Partition, partition.id.0);
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
-        let filter = JournalFilter { unit: Some(unit.clone()), action: None };
-        let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let journal = read_journal(&unit, &**store).await?;
         let next = PartitionNext::of(&partition, rules, ops.now(), store.now());
 
         let gave_up = give_ups(&journal, "partition.giveup");

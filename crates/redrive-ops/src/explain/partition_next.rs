@@ -1,7 +1,7 @@
 //! Explains what happens next to a partition.
 
 use jiff::Timestamp;
-use redrive_core::{PartitionState, RetryForecast, TerminalReason};
+use redrive_core::{PartitionState, PolicySpec, RetryForecast, TerminalReason};
 use redrive_engine::PartitionRules;
 use redrive_store::{Lane, PartitionRecord, PartitionWorkRecord, WorkRequest};
 
@@ -81,13 +81,20 @@ fn ended(partition: &PartitionRecord, rules: &PartitionRules, reason: TerminalRe
                     the mark"
                 .to_owned();
         }
-        TerminalReason::Policy(_) => match (spec.max_attempts, spec.max_age) {
-            (Some(most), _) if attempts >= most => format!("{attempts} attempts of {most}"),
-            (_, Some(age)) => format!("the first attempt was {} ago or more", human(age)),
-            _ => reason.to_string(),
+        TerminalReason::Policy(_) => match spec.max_attempts.filter(|most| attempts >= *most) {
+            Some(most) => format!("{attempts} attempts of {most}"),
+            None => too_old(spec).unwrap_or_else(|| reason.to_string()),
         },
     };
     format!("nothing: {reason}: {why}; `redrive state retry --clear-terminal` retries it anyway")
+}
+
+/// The limits of age that a policy has.
+fn too_old(spec: &PolicySpec) -> Option<String> {
+    let first = spec.max_age.map(|age| format!("the first attempt was {} ago or more", human(age)));
+    let day = spec.max_logical_age.map(|age| format!("its day is {} old or more", human(age)));
+    let limits: Vec<String> = first.into_iter().chain(day).collect();
+    (!limits.is_empty()).then(|| limits.join(", or "))
 }
 
 fn work(partition: &PartitionRecord, lease_now: Timestamp) -> String {

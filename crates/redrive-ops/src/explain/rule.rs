@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use redrive_core::{
     Backoff, Cause, Class, Code, Decision, Failure, GiveUpReason, History, Jitter, JitterKey,
-    JitterSeed, Policy, Retriable, Unit, decide,
+    JitterSeed, Policy, PolicySpec, Retriable, Unit, decide,
 };
 use redrive_store::{AttemptOutcome, AttemptRecord};
 
@@ -57,7 +57,7 @@ impl UnitPolicy {
     /// Whether the attempt belongs to a series of waits for a server's hint. After `max_deferrals` such waits count, and
     /// the series goes on.
     pub(super) fn is_deferral(&self, attempt: &AttemptRecord, count: FailureCount) -> bool {
-        let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
+        let most = self.spec().map(|spec| spec.max_deferrals);
         let limited = attempt.class.as_deref() == Some("rate_limited");
         let uncounted = !attempt.counted && attempt.cause != Some(Cause::LostWorker);
         uncounted || limited && most.is_some_and(|most| count.deferrals >= most)
@@ -65,14 +65,12 @@ impl UnitPolicy {
 
     fn wait(&self, attempt: &AttemptRecord, count: FailureCount, delay: Duration) -> String {
         if attempt.cause == Some(Cause::LostWorker) && !attempt.counted {
-            let most = self.policy.as_ref().and_then(|policy| policy.spec().max_lost);
-            let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
-            let n = count.lost.saturating_add(1);
-            return format!("lost worker {n}{most}, not counted: wait {}", human(delay));
+            let lost = self.lost_number(count);
+            return format!("{lost}, not counted: wait {}", human(delay));
         }
         if !attempt.counted {
             let deferral = format!("{}, not counted", asked_for(attempt, delay));
-            let most = self.policy.as_ref().map(|policy| policy.spec().max_deferrals);
+            let most = self.spec().map(|spec| spec.max_deferrals);
             return match (count.deferrals.saturating_add(1), most) {
                 (1, _) => deferral,
                 (n, Some(most)) => format!("{deferral}, {n} in a row of {most}"),
@@ -90,11 +88,8 @@ impl UnitPolicy {
         }
         if self.expected(policy, count) == Some(delay) {
             let formula = formula(policy, count.failures.saturating_add(1), delay);
-            let all = policy.spec().retriable == Retriable::All;
-            return match attempt.class.as_deref() {
-                Some("final") if all => format!("{failure}: final, but retriable = all: {formula}"),
-                _ => format!("{failure}: {formula}"),
-            };
+            let retried = self.retried_although_final(attempt);
+            return format!("{failure}: {retried}{formula}");
         }
         format!("{failure}: wait {}, by a policy that has changed since", human(delay))
     }
@@ -109,7 +104,14 @@ impl UnitPolicy {
         let known = |reason: GiveUpReason| reason.name();
         let because = match reason {
             Some(name) if name == known(GiveUpReason::AttemptsExhausted) => {
-                self.failure_number(count)
+                let limits_lost = self.spec().is_some_and(|spec| spec.max_lost.is_some());
+                match attempt.cause {
+                    Some(Cause::LostWorker) if limits_lost => self.lost_number(count),
+                    _ => {
+                        let retried = self.retried_although_final(attempt);
+                        format!("{retried}{}", self.failure_number(count))
+                    }
+                }
             }
             Some(name) if name == known(GiveUpReason::Final) => {
                 format!("code {code} is final, or the handler reported a final failure")
@@ -118,7 +120,7 @@ impl UnitPolicy {
                 format!("the policy does not retry code {code}")
             }
             Some(name) if name == known(GiveUpReason::TooOld) => {
-                let age = self.policy.as_ref().and_then(|policy| policy.spec().max_age);
+                let age = self.spec().and_then(|spec| spec.max_age);
                 match age {
                     Some(age) => format!("the first attempt was {} ago or more", human(age)),
                     None => "the first attempt was too long ago".to_owned(),
@@ -129,9 +131,30 @@ impl UnitPolicy {
         format!("gave up: {}: {because}", reason.unwrap_or("reason unknown"))
     }
 
+    fn spec(&self) -> Option<&PolicySpec> {
+        self.policy.as_ref().map(Policy::spec)
+    }
+
+    fn retried_although_final(&self, attempt: &AttemptRecord) -> &'static str {
+        let all = self.spec().is_some_and(|spec| spec.retriable == Retriable::All);
+        if all && attempt.class.as_deref() == Some("final") {
+            "final, but retriable = all: "
+        } else {
+            ""
+        }
+    }
+
+    fn lost_number(&self, count: FailureCount) -> String {
+        let n = count.lost.saturating_add(1);
+        match self.spec().and_then(|spec| spec.max_lost) {
+            Some(most) => format!("lost worker {n} of {most}"),
+            None => format!("lost worker {n}"),
+        }
+    }
+
     fn failure_number(&self, count: FailureCount) -> String {
         let n = count.failures.saturating_add(1);
-        match self.policy.as_ref().map(|policy| policy.spec().max_attempts) {
+        match self.spec().map(|spec| spec.max_attempts) {
             Some(Some(most)) => format!("counted failure {n} of {most}"),
             Some(None) => format!("counted failure {n}, no limit"),
             None => format!("counted failure {n}"),
@@ -186,5 +209,56 @@ pub(crate) fn formula(policy: &Policy, n: u32, delay: Duration) -> String {
         Jitter::Absolute(_) | Jitter::Fraction(_) | Jitter::Full => {
             format!("{before_jitter}, with jitter {}", rounded(delay))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::{AttemptNumber, Preset, RunId};
+    use redrive_store::{UnitKind, UnitRow};
+
+    use super::*;
+
+    /// The rule behind the last attempt of a unit whose attempts were exhausted.
+    fn last_rule(spec: PolicySpec, failure: &Failure, count: FailureCount) -> String {
+        let (row, at) = (UnitRow::new(UnitKind::Run, 1), Timestamp::UNIX_EPOCH);
+        let attempt = AttemptRecord::success(row, AttemptNumber(9), at, at, "w");
+        let reason = GiveUpReason::AttemptsExhausted;
+        let attempt = attempt.with_failure(failure).with_decision(&Decision::GiveUp { reason });
+        let policy = Policy::new(spec).unwrap();
+        let unit_policy = UnitPolicy::new(Some(policy), JitterSeed(0), &Unit::Run(RunId(1)));
+        unit_policy.describe(&attempt, count, Some(reason.name()))
+    }
+
+    // POL-11
+    #[test]
+    fn a_unit_that_lost_too_many_workers_says_how_many() {
+        let spec = PolicySpec {
+            max_attempts: Some(2),
+            max_lost: Some(3),
+            ..Preset::Run.policy().spec().clone()
+        };
+        let lost = Failure::named("lost_worker", Cause::LostWorker, "silent");
+        let count = FailureCount { lost: 2, ..FailureCount::default() };
+        let rule = last_rule(spec.clone(), &lost, count);
+        assert_eq!(rule, "gave up: attempts_exhausted: lost worker 3 of 3");
+        let counted = PolicySpec { max_lost: None, ..spec };
+        let rule = last_rule(counted, &lost, FailureCount { failures: 1, ..count });
+        assert_eq!(rule, "gave up: attempts_exhausted: counted failure 2 of 2");
+    }
+
+    // CLS-5
+    #[test]
+    fn the_last_attempt_says_that_the_policy_retries_final_failures() {
+        let spec = PolicySpec {
+            max_attempts: Some(3),
+            retriable: Retriable::All,
+            ..Preset::Run.policy().spec().clone()
+        };
+        let count = FailureCount { failures: 2, ..FailureCount::default() };
+        let rule = last_rule(spec, &Failure::exit(65, "bad"), count);
+        let expected =
+            "gave up: attempts_exhausted: final, but retriable = all: counted failure 3 of 3";
+        assert_eq!(rule, expected);
     }
 }

@@ -3,20 +3,19 @@
 use std::collections::HashMap;
 
 use redrive_core::{AttemptNumber, Cause, RunId, Unit};
-use redrive_store::{
-    AttemptRecord, JournalFilter, JournalRecord, MAX_PAGE, Result, UnitKind, UnitRow,
-};
+use redrive_store::{AttemptRecord, JournalRecord, MAX_PAGE, Result, RunRecord, UnitKind, UnitRow};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     Next,
+    journal::read_journal,
     rule::{FailureCount, UnitPolicy},
     run_next::RunContext,
 };
 use crate::{
     Ops,
-    views::{AttemptView, JournalView, RunView},
+    views::{AttemptView, JournalView},
 };
 
 /// The explanation of a run.
@@ -25,7 +24,7 @@ use crate::{
 pub struct RunExplanation {
     /// The unit, as `run:ID`.
     pub unit: String,
-    pub run: RunView,
+    pub run: RunRecord,
     /// Each attempt with the rule behind the decision.
     pub attempts: Vec<AttemptView>,
     pub journal: Vec<JournalView>,
@@ -41,8 +40,7 @@ impl RunExplanation {
         };
         let row = UnitRow::new(UnitKind::Run, id.0);
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
-        let filter = JournalFilter { unit: Some(unit.clone()), action: None };
-        let journal = store.journal_page(&filter, 0, MAX_PAGE).await?;
+        let journal = read_journal(&unit, &**store).await?;
         let paused = store.paused_queues().await?;
 
         let policy = declared.and_then(|declared| declared.queue(&run.queue));
@@ -63,7 +61,7 @@ impl RunExplanation {
             },
         );
         let journal = journal.into_iter().map(JournalView::from).collect();
-        Ok(Some(Self { unit, run: run.into(), attempts, journal, next }))
+        Ok(Some(Self { unit, run, attempts, journal, next }))
     }
 }
 

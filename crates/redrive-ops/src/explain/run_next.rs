@@ -5,7 +5,7 @@ use redrive_core::RunState;
 use redrive_store::{JournalRecord, PausedQueue, RunRecord};
 
 use super::Next;
-use crate::{Declarations, runs::state_of, views::run_state_name, words::apart};
+use crate::{Declarations, resources::run_state_name, words::apart};
 
 pub(super) struct RunContext<'a> {
     /// On the wall clock.
@@ -20,7 +20,7 @@ pub(super) struct RunContext<'a> {
 
 impl Next {
     pub(super) fn of_run(run: &RunRecord, context: &RunContext<'_>) -> Self {
-        let state = state_of(run);
+        let state = run.state();
         let (at, because) = match state {
             RunState::Discovered | RunState::WaitingForRetry => waiting(run, context),
             RunState::Processing => held(run, context),

@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, PipelineStatus, Policy, SampleId, SampleState, Unit};
 use redrive_store::{
-    AttemptOutcome, JournalFilter, JournalRecord, MAX_PAGE, PipelineRunRecord, Result,
-    SOURCE_STAGE, SampleRecord, UnitKind, UnitRow,
+    AttemptOutcome, JournalRecord, MAX_PAGE, PipelineRunRecord, Result, SOURCE_STAGE, SampleRecord,
+    UnitKind, UnitRow,
 };
 use serde::Serialize;
 
 use super::{
     Next,
+    journal::read_journal,
     rule::UnitPolicy,
     run::{Actions, explain_attempts},
 };
@@ -53,9 +54,10 @@ impl SampleExplanation {
         let store = ops.store();
         let Some(sample) = store.samples_by_id(&[id]).await?.pop() else { return Ok(None) };
         let Some(run) = ops.pipelines().run(sample.run).await? else { return Ok(None) };
-        let mut stages = Vec::new();
-        let source = Some(SOURCE_STAGE).filter(|_| sample.data.is_none());
-        for stage in source.into_iter().chain(run.stages.iter().map(String::as_str)) {
+        // A line that was not a sample failed at the source, and may have been repaired since.
+        let mut stages = vec![read_stage(SOURCE_STAGE, &sample, ops).await?];
+        stages.retain(|source| sample.data.is_none() || !source.journal.is_empty());
+        for stage in &run.stages {
             stages.push(read_stage(stage, &sample, ops).await?);
         }
         let context = SampleContext { run: &run, ops, now: ops.now(), lease_now: store.now() };
@@ -92,8 +94,7 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
     let unit = Unit::Sample { id: sample.id, stage: stage.to_owned() };
     let row = UnitRow { kind: UnitKind::Sample, id: sample.id.0, stage: stage.to_owned() };
     let attempts = ops.store().attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
-    let filter = JournalFilter { unit: Some(unit.to_string()), action: None };
-    let journal = ops.store().journal_page(&filter, 0, MAX_PAGE).await?;
+    let journal = read_journal(&unit.to_string(), &**ops.store()).await?;
     let unit_policy = UnitPolicy::new(policy(stage, sample, ops), ops.jitter_seed(), &unit);
     let here = sample.stage_name == stage;
     let reset = if here { sample.attempts_at_reset } else { 0 };
@@ -101,6 +102,7 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
         Some(AttemptOutcome::Success) => "done",
         Some(AttemptOutcome::Skipped) => "skipped",
         Some(AttemptOutcome::Failed) if sample.state() == SampleState::Dead => "dead",
+        None if stage == SOURCE_STAGE && sample.data.is_some() => "done",
         None if here && sample.state() == SampleState::Dead => "dead",
         _ if here => "current",
         _ => "not reached",
@@ -173,9 +175,9 @@ fn dead(sample: &SampleRecord, last_rule: Option<&str>) -> String {
         Some(rule) => format!(
             "nothing: the sample is a dead letter ({rule}); `redrive dlq reprocess {id}` retries the sample"
         ),
-        None => {
-            "nothing: the line in the source is not a sample and cannot be reprocessed".to_owned()
-        }
+        None => format!(
+            "nothing: the line in the source is not a sample; `redrive dlq edit {id}` gives it data"
+        ),
     }
 }
 

@@ -2,11 +2,10 @@
 //! renders them, so all three use the same field names: those of the columns.
 
 mod attempt;
-mod changed;
+mod cause;
 mod checkup;
 mod finding;
 mod gap;
-mod item;
 mod journal;
 mod migration;
 mod overview;
@@ -16,28 +15,23 @@ mod policy;
 mod prune;
 mod queue;
 mod readable;
-mod run;
 mod sample;
 mod stage_stats;
 
 pub use attempt::AttemptView;
-pub use changed::{ItemChangeView, PartitionChangeView, RunChangeView, SampleChangeView};
-pub use changed::{partition_state_name, run_state_name};
+pub(crate) use cause::last_day;
+pub use cause::{CauseKindView, CausePlaceView, CauseView};
 pub use checkup::CheckupView;
 pub use finding::FindingView;
 pub use gap::GapView;
-pub use item::ItemView;
 pub use journal::JournalView;
 pub use migration::MigrationView;
-pub use overview::{
-    DueView, MinuteView, OverviewView, RecentCauseView, SourceCountView, UnitCountView,
-};
+pub use overview::{DueView, MinuteView, OverviewView, SourceCountView, UnitCountView};
 pub use partition::PartitionView;
 pub use pipeline::{PipelineRunView, StageCountView};
 pub use policy::{PolicyView, WaitView};
 pub use prune::{PruneView, PrunedFileView};
 pub use queue::{QueueStatsView, QueueView};
 pub use readable::ReadableView;
-pub use run::RunView;
-pub use sample::{CauseView, DlqReason, SampleView, SampleWithLedger};
+pub use sample::{DeadCauseView, DlqReason, SampleView, SampleWithLedger};
 pub use stage_stats::{ErrorView, HistogramView, PipelineStatsView, StageStatsView};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{PipelineRunView, QueueStatsView};
+use super::{CauseView, PipelineRunView, QueueStatsView};
 
 /// Counts, recent failures and upcoming retries of the whole store.
 #[derive(Debug, Clone, Serialize)]
@@ -22,8 +22,8 @@ pub struct OverviewView {
     pub pipeline_runs: Vec<PipelineRunView>,
     /// Attempts in the last hour, by minute.
     pub activity: Vec<MinuteView>,
-    /// Causes of failures in the last hour, most frequent first.
-    pub causes: Vec<RecentCauseView>,
+    /// Causes of units that are stuck or waiting and of failures in the last day, the most stuck units first.
+    pub causes: Vec<CauseView>,
     /// Scheduled retries and starts, soonest first.
     pub due: Vec<DueView>,
 }
@@ -48,6 +48,31 @@ impl OverviewView {
         ];
         failed.retain(|(count, _)| *count > 0);
         failed
+    }
+
+    /// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for a retry.`
+    pub fn summary(&self, number: impl Fn(u64) -> String) -> String {
+        let dead: Vec<String> = self
+            .failed()
+            .into_iter()
+            .map(|(count, what)| format!("{} {what}", number(count)))
+            .collect();
+        let dead = match dead.split_last() {
+            Some((last, [])) => Some(last.clone()),
+            Some((last, others)) => Some(format!("{} and {last}", others.join(", "))),
+            None => None,
+        };
+        let waiting = match self.count("run", "waiting_for_retry") {
+            0 => None,
+            1 => Some("1 run waits for a retry".to_owned()),
+            many => Some(format!("{} runs wait for a retry", number(many))),
+        };
+        match (dead, waiting) {
+            (None, None) => "No failures.".to_owned(),
+            (None, Some(waiting)) => format!("{waiting}; no unit is given up."),
+            (Some(dead), None) => format!("{dead}."),
+            (Some(dead), Some(waiting)) => format!("{dead}; {waiting}."),
+        }
     }
 }
 
@@ -86,24 +111,6 @@ pub struct MinuteView {
     pub retrying: u64,
     /// Failed attempts without a retry.
     pub failed: u64,
-}
-
-/// Failures with a common cause.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RecentCauseView {
-    /// `partition`, `run`, `item` or `sample`.
-    pub kind: &'static str,
-    /// Identical for all failures of the cause.
-    pub fingerprint: String,
-    pub code: String,
-    /// The message of the last failure.
-    pub message: String,
-    /// The unit of the last failure, such as `run:17`.
-    pub unit: String,
-    pub attempts: u64,
-    /// When the last failed attempt ended.
-    pub last_at: String,
 }
 
 /// A scheduled retry or start.

@@ -1,18 +1,18 @@
 //! The views of a pipeline run and of its stages.
 
+use jiff::Timestamp;
+use redrive_core::{PipelineRunId, PipelineStatus};
 use redrive_store::{PipelineRunRecord, Result, SOURCE_STAGE, StageCount, Store};
 use serde::Serialize;
-
-use crate::words::instant;
 
 /// A pipeline run and its progress.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PipelineRunView {
-    pub id: i64,
+    #[cfg_attr(feature = "openapi", schema(value_type = i64))]
+    pub id: PipelineRunId,
     pub pipeline: String,
-    /// `running`, `completed`, `partial_success`, `failed`, `aborted` or `cancelled`.
-    pub status: &'static str,
+    pub status: PipelineStatus,
     /// Samples read so far.
     pub total: u64,
     pub succeeded: u64,
@@ -37,9 +37,9 @@ pub struct PipelineRunView {
     pub source: String,
     /// Lines of the source read so far.
     pub lines_read: u64,
-    pub started_at: String,
+    pub started_at: Timestamp,
     pub started_by: String,
-    pub ended_at: Option<String>,
+    pub ended_at: Option<Timestamp>,
     pub stop_reason: Option<String>,
 }
 
@@ -47,9 +47,9 @@ impl From<&PipelineRunRecord> for PipelineRunView {
     fn from(run: &PipelineRunRecord) -> Self {
         let (tally, budget) = (run.progress.counts, run.progress.budget);
         Self {
-            id: run.id.0,
+            id: run.id,
             pipeline: run.pipeline.clone(),
-            status: run.progress.status.name(),
+            status: run.progress.status,
             total: tally.total,
             succeeded: tally.succeeded,
             skipped: tally.skipped,
@@ -64,9 +64,9 @@ impl From<&PipelineRunRecord> for PipelineRunView {
             budget_exceeded: run.budget_exceeded().is_some(),
             source: run.source.clone(),
             lines_read: run.position.lines,
-            started_at: run.started_at.to_string(),
+            started_at: run.started_at,
             started_by: run.started_by.clone(),
-            ended_at: instant(run.ended_at),
+            ended_at: run.ended_at,
             stop_reason: run.stop_reason.clone(),
         }
     }

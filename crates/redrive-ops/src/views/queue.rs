@@ -8,7 +8,7 @@ use redrive_store::{PausedQueue, QueueStats};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::run_state_name;
+use crate::resources::run_state_name;
 use crate::{
     Declarations,
     words::{between, instant, seconds},

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use redrive_core::RunId;
 use redrive_postgres::{PostgresOptions, PostgresStore};
-use redrive_store::{Error, NewRun, RunFilter, Runs, Store, SubmittedRun};
+use redrive_store::{Error, NewRun, Runs, Selection, Store, SubmittedRun};
 use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
@@ -32,7 +32,7 @@ async fn lone(database: &Database, statement_timeout: Duration) -> Arc<PostgresS
 const LONG: Duration = Duration::from_secs(30);
 
 /// Waits until a session of a store waits for a lock. The server is asked again and again.
-async fn until_blocked(raw: &Client) -> i32 {
+pub(crate) async fn until_blocked(raw: &Client) -> i32 {
     let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
                AND application_name = 'redrive' AND wait_event_type = 'Lock'";
     loop {
@@ -108,7 +108,7 @@ async fn a_statement_that_takes_too_long_is_ended() {
 
     holder.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(
-        store.runs_page(&RunFilter::default(), RunId(0), 10.into()).await.unwrap(),
+        store.runs_page(&Selection::default(), RunId(0), 10.into()).await.unwrap(),
         [],
         "nothing was written"
     );

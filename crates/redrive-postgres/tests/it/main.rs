@@ -29,6 +29,7 @@ mod claims;
 mod clock;
 mod durability;
 mod faults;
+mod partition_locks;
 mod refusals;
 mod submit_in;
 mod tls;

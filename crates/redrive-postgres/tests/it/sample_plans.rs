@@ -45,7 +45,7 @@ async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ),
                 ("samples_by_id", &["using samples_pkey"]),
                 ("samples_page", &["using samples_pkey"]),
-                ("dead_samples_page", &["using samples_dead"]),
+                ("samples_page where samples.status = 'dlq'", &["using samples_dead"]),
                 ("dead_causes", &["using samples_d"]),
                 (
                     "stage_executions",

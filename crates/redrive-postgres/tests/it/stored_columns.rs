@@ -15,8 +15,8 @@ use redrive_store::{
     AttemptOutcome, AttemptRecord, AuditContext, Categories, ClaimRequest, ItemAttempt, ItemGroup,
     ItemMove, Items, Journal, JournalEntry, Lane, LeaseRef, LeaseRelease, Leased, Leases, Ledger,
     NewItem, NewPipelineRun, NewRun, NewSample, Operator, PartitionAction, PartitionClaim,
-    PartitionFilter, PartitionFinish, PartitionVerdict, Partitions, Pipelines, RunCompletion,
-    RunFinish, Runs, SampleClaim, SampleCompletion, SampleFinish, Samples, Served, SourceClaim,
+    PartitionFinish, PartitionVerdict, Partitions, Pipelines, RunCompletion, RunFinish, Runs,
+    SampleClaim, SampleCompletion, SampleFinish, Samples, Selection, Served, SourceClaim,
     SourcePosition, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::{Value, json};
@@ -58,7 +58,8 @@ impl Stored {
 
     /// All columns of the rows of a table; times as seconds since 1970, nulls and ids left out.
     async fn rows(&self, table: &str) -> Vec<Value> {
-        let sql = format!("SELECT to_jsonb(t)::text FROM redrive.{table} AS t ORDER BY id");
+        let order = if table == "cause_hours" { "hour" } else { "id" };
+        let sql = format!("SELECT to_jsonb(t)::text FROM redrive.{table} AS t ORDER BY {order}");
         let rows = self.raw.query(&sql, &[]).await.unwrap();
         rows.iter()
             .map(|row| {
@@ -156,7 +157,8 @@ async fn of_finished_runs() {
             "submitted_at": 10, "due_at": 45, "ready": false, "status": "error", "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4, "lease_epoch": 1,
             "next_retry_at": 45, "first_attempt_at": 11, "error_class": "rate_limited",
-            "error_message": "a message", "claimed_at": 20
+            "error_code": "429", "error_message": "a message", "fingerprint": fingerprint,
+            "last_failure_at": 22, "claimed_at": 20
         },
         {
             "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
@@ -179,6 +181,16 @@ async fn of_finished_runs() {
         }
     ]);
     Stored::check(&stored.rows("attempts").await, &expected);
+    let expected = json!([{
+        "fingerprint": fingerprint, "class": "rate_limited", "code": "429", "message": "a message",
+        "first_at": 22
+    }]);
+    Stored::check(&stored.rows("causes").await, &expected);
+    let expected = json!([{
+        "hour": 0, "fingerprint": fingerprint, "kind": "run", "place": "a queue", "attempts": 1,
+        "last_at": 22, "unit_id": claimed[0].id.0
+    }]);
+    Stored::check(&stored.rows("cause_hours").await, &expected);
 }
 
 fn journal(entries: &[JournalEntry]) -> Value {
@@ -320,6 +332,8 @@ async fn of_items() {
     assert_eq!(stored.store.move_items(&[step]).await.unwrap(), [Written::Applied]);
     row["rejection_reason"] = json!("a rejection");
     (row["updated_at"], row["last_attempt"]) = (json!(3), json!(1));
+    (row["error_class"], row["error_code"]) = (json!("retryable"), json!("503"));
+    (row["fingerprint"], row["last_failure_at"]) = (json!(ledger.fingerprint), json!(3));
     Stored::check(&stored.rows("items").await, &json!([row]));
     let expected = json!([{
         "kind": "item", "unit_id": 1, "stage": "", "attempt": 1, "counted": ledger.counted,
@@ -340,7 +354,7 @@ async fn of_partitions() {
     let order = |second| AuditContext {
         by: operator(second),
         command: "a command".to_owned(),
-        filter: Some(PartitionFilter { source: Some("a_source".to_owned()), ..Default::default() }),
+        filter: Some(Selection { source: Some("a_source".to_owned()), ..Default::default() }),
         flags: vec!["--flag".to_owned()],
     };
     let backfill = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
@@ -431,6 +445,7 @@ async fn of_samples() {
     let (lease, _) = stored.store.claim_feeds(&claim).await.unwrap().remove(0);
     let broken = Failure::named("bad_line", Cause::Validator, "not JSON");
     let data = |n: u32| Ok(format!("{{\"n\":{n}}}"));
+    let fingerprint = broken.fingerprint().to_string();
     let samples: Vec<NewSample> = (1..=3)
         .map(|n| NewSample { line: n.into(), data: data(n), hash: Some(-i64::from(n)) })
         .chain([NewSample { line: 4, data: Err(broken), hash: None }])
@@ -443,7 +458,7 @@ async fn of_samples() {
         "run_id": id.0, "line": 4, "status": "dlq", "stage": 0, "attempts": 0,
         "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "last_attempt_at": 2,
         "error_class": "retryable", "error_code": "bad_line", "error_message": "not JSON",
-        "fingerprint": redrive_core::Fingerprint::of("bad_line", "not JSON").to_string(),
+        "fingerprint": fingerprint, "last_failure_at": 2,
         "lease_epoch": 0, "claim_stage": 0
     });
     Stored::check(&[dead], &json!([expected]));
@@ -485,7 +500,8 @@ async fn of_samples() {
             "attempts": 9, "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4,
             "next_retry_at": 45, "first_attempt_at": 11, "last_attempt_at": 22,
             "error_class": "rate_limited", "error_code": "429", "error_message": "a message",
-            "fingerprint": fingerprint, "lease_epoch": 1, "claim_stage": 0, "claimed_at": 22, "line_hash": -1
+            "fingerprint": fingerprint, "last_failure_at": 22, "lease_epoch": 1, "claim_stage": 0,
+            "claimed_at": 22, "line_hash": -1
         },
         {
             "run_id": id.0, "line": 2, "data": "{\"n\":2}", "status": "skipped", "stage": 0,

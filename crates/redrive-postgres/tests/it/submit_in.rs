@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_postgres::{PostgresStore, submit_in};
-use redrive_store::{Error, NewRun, RunFilter, RunRecord, Runs, Store, SubmittedRun};
+use redrive_store::{Error, NewRun, RunRecord, Runs, Selection, Store, SubmittedRun};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_postgres::{Client, IsolationLevel};
@@ -25,7 +25,7 @@ fn keyed(key: &str, payload: Value) -> NewRun {
 }
 
 async fn stored(store: &PostgresStore) -> Vec<RunRecord> {
-    store.runs_page(&RunFilter::default(), redrive_core::RunId(0), 100.into()).await.unwrap()
+    store.runs_page(&Selection::default(), redrive_core::RunId(0), 100.into()).await.unwrap()
 }
 
 /// A database with a table of somebody else's, a store on it, and that somebody's connection.

@@ -15,11 +15,13 @@ pub(crate) const MAX_UNITS: usize = 10_000;
 /// Actions on at most this many explicit ids need no token.
 const MAX_UNCONFIRMED: usize = 20;
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BulkOptions {
+/// How an action is confirmed.
+#[derive(Debug)]
+pub(crate) struct Confirmation {
     pub(crate) dry_run: bool,
     pub(crate) token: Option<String>,
-    pub(crate) reason: Option<String>,
+    /// Whether the request lists the units.
+    pub(crate) by_id: bool,
 }
 
 /// The outcome of a bulk action, or the expected outcome of a dry run.
@@ -38,12 +40,11 @@ pub(crate) struct BulkOutcome<T> {
 }
 
 /// Returns the response to a dry run, or `None` when the action is confirmed. `action` contains every parameter that
-/// affects the outcome. `by_id` means that the request lists the units.
+/// affects the outcome.
 pub(crate) fn confirm<T: Serialize>(
     action: &str,
     expected: Vec<T>,
-    options: &BulkOptions,
-    by_id: bool,
+    confirmation: &Confirmation,
 ) -> Result<Option<BulkOutcome<T>>, ProblemDetails> {
     let count = expected.len();
     if count == 0 {
@@ -54,14 +55,14 @@ pub(crate) fn confirm<T: Serialize>(
         return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what)
             .allowed("a narrower filter, or the command line, which has no limit"));
     }
-    let confirmation = ConfirmationToken::of(action, &expected);
-    if options.dry_run {
-        let token = Some(confirmation.token());
+    let digest = ConfirmationToken::of(action, &expected);
+    if confirmation.dry_run {
+        let token = Some(digest.token());
         return Ok(Some(BulkOutcome { dry_run: true, token, count, changes: expected }));
     }
-    match &options.token {
-        None if by_id && count <= MAX_UNCONFIRMED => {}
-        token => confirmation.check(token.as_deref())?,
+    match &confirmation.token {
+        None if confirmation.by_id && count <= MAX_UNCONFIRMED => {}
+        token => digest.check(token.as_deref())?,
     }
     Ok(None)
 }
@@ -106,6 +107,11 @@ impl ConfirmationToken {
             }
         }
     }
+}
+
+/// Identifies the data that a form shows, so that it cannot overwrite a newer edit.
+pub(crate) fn data_token(data: &str) -> String {
+    ConfirmationToken::of("edit", [data]).token()
 }
 
 impl<T> BulkOutcome<T> {

@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use redrive_ops::views::JournalView;
-use redrive_store::JournalFilter;
+use redrive_store::{JournalFilter, PageLimit};
 use serde::Deserialize;
 
 use super::page::{ListPage, PageBuilder};
@@ -30,11 +30,11 @@ pub(crate) async fn list(
     QueryParams(query): QueryParams<JournalQuery>,
 ) -> Result<Answer<ListPage<JournalView>>, ProblemDetails> {
     let filter = JournalFilter { unit: query.unit, action: query.action };
-    let mut page = PageBuilder::new(query.limit, query.after.unwrap_or(0))?;
+    let mut page = PageBuilder::new(query.limit, query.after)?;
     while let Some((after, rows)) = page.next_read() {
-        let found = app.ops.store().journal_page(&filter, after, rows).await?;
-        let has_more = found.len() >= rows as usize;
+        let found = app.ops.store().journal_page(&filter, after.unwrap_or(0), rows).await?;
+        let has_more = PageLimit::from(rows).is_reached(&found);
         page.add(found, has_more, |row| row.id, JournalView::from);
     }
-    Ok(page.answer())
+    Ok(Answer(page.page()))
 }

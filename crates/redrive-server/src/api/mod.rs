@@ -3,22 +3,23 @@
 //! The table of [`routes!`] makes the router. Tests make the OpenAPI document from the same table and compare it with
 //! `assets/openapi.json`, which is what the server serves: a build of the server needs no generator.
 
+mod backfill;
 mod bulk;
+mod causes;
 mod dead_letters;
 mod doctor;
-mod items;
 mod journal;
 #[cfg(test)]
 mod openapi;
 mod overview;
 mod page;
-mod partition_actions;
 mod partitions;
 mod pipelines;
 mod policies;
 mod prune;
 mod queues;
 mod readable;
+mod resource;
 mod runs;
 mod submit;
 mod uploads;
@@ -33,16 +34,21 @@ use axum::{
     routing::{get, post, put},
 };
 
-pub(crate) use bulk::BulkOutcome;
-pub(crate) use dead_letters::{DeadLetterActionRequest, edit_sample, reprocess_dead_letters};
-pub(crate) use items::{ItemActionRequest, change_items};
-pub(crate) use page::named;
-pub(crate) use partition_actions::{PartitionActionRequest, change_partitions};
+pub(crate) use bulk::{BulkOutcome, data_token};
+pub(crate) use causes::{
+    CauseListQuery, CauseNote, change_cause, find as find_cause, read as read_causes,
+};
+pub(crate) use dead_letters::{NO_DATA, edit_sample};
 pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
 pub(crate) use queues::change_queue;
-pub(crate) use runs::{RunActionRequest, change_runs, edit_run, status_names as run_status_names};
-pub(crate) use uploads::{group_view, send_group};
+pub(crate) use resource::change;
+pub(crate) use runs::edit_run;
+pub(crate) use uploads::{SendRequest, group_view, send_group};
+
+use redrive_ops::views::{PartitionView, PipelineRunView, SampleView};
+use redrive_store::{ItemRecord, RunRecord};
+use resource::{changeable, listed_and_shown};
 
 use crate::app::App;
 
@@ -73,45 +79,30 @@ macro_rules! routes {
 
 routes! {
     get "/v1/overview" => overview::show;
-    get "/v1/runs" => runs::list;
+    get "/v1/causes" => causes::list;
+    get "/v1/causes/{fingerprint}" => causes::show;
+    post "/v1/causes/{fingerprint}" => causes::change;
     post "/v1/runs" => submit::submit [MAX_SUBMISSION_BYTES];
-    get "/v1/runs/{id}" => runs::show;
     post "/v1/runs/{id}/edit" => runs::edit;
-    post "/v1/runs/retry" => runs::retry;
-    post "/v1/runs/cancel" => runs::cancel;
     get "/v1/queues" => queues::list;
     get "/v1/queues/stats" => queues::stats;
     post "/v1/queues/{queue}/pause" => queues::pause;
     post "/v1/queues/{queue}/resume" => queues::resume;
-    get "/v1/partitions" => partitions::list;
     get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}" => partitions::show;
     get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history" => partitions::history;
     get "/v1/gaps" => partitions::gaps;
-    post "/v1/partitions/{action}" => partition_actions::change;
-    post "/v1/partitions/backfill" => partition_actions::backfill;
-    get "/v1/readable" => readable::readable;
+    post "/v1/partitions/backfill" => backfill::backfill;
     get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows" => readable::rows;
-    get "/v1/items" => items::list;
-    get "/v1/items/{id}" => items::show;
-    post "/v1/items/reset" => items::reset;
-    post "/v1/items/drop" => items::drop;
-    post "/v1/items/trust" => items::trust;
-    post "/v1/items/refuse" => items::refuse;
     get "/v1/uploads/{upload}/groups/{group}" => uploads::show_group;
     post "/v1/uploads/{upload}/groups/{group}/send" => uploads::send;
     put "/v1/uploads/{upload}/groups/{group}/items/{name}" => uploads::add;
-    get "/v1/pipeline-runs" => pipelines::list;
-    get "/v1/pipeline-runs/{id}" => pipelines::show;
     get "/v1/pipeline-runs/{id}/stats" => pipelines::stats;
     get "/v1/pipeline-runs/{id}/output" => pipelines::output;
     post "/v1/pipelines/{pipeline}/runs" => pipelines::start;
     post "/v1/pipeline-runs/{id}/resume" => pipelines::resume;
     post "/v1/pipeline-runs/{id}/cancel" => pipelines::cancel;
-    get "/v1/dead-letters" => dead_letters::list;
-    get "/v1/dead-letters/causes" => dead_letters::causes;
     get "/v1/samples/{id}" => dead_letters::show;
     post "/v1/samples/{id}/edit" => dead_letters::edit;
-    post "/v1/dead-letters/reprocess" => dead_letters::reprocess;
     get "/v1/journal" => journal::list;
     get "/v1/why" => why::why;
     get "/v1/policies" => policies::list;
@@ -123,7 +114,25 @@ routes! {
     post "/v1/prune" => prune::prune;
 }
 
+/// The lists, units and actions of every resource.
+fn resources() -> Router<Arc<App>> {
+    listed_and_shown::<RunRecord>("/v1/runs")
+        .merge(changeable::<RunRecord>("/v1/runs"))
+        .merge(listed_and_shown::<ItemRecord>("/v1/items"))
+        .merge(changeable::<ItemRecord>("/v1/items"))
+        .merge(listed_and_shown::<PipelineRunView>("/v1/pipeline-runs"))
+        .route("/v1/partitions", get(resource::list::<PartitionView>))
+        .merge(changeable::<PartitionView>("/v1/partitions"))
+        .route("/v1/readable", get(self::readable::readable))
+        .route("/v1/dead-letters", get(dead_letters::list))
+        .route("/v1/dead-letters/causes", get(dead_letters::causes))
+        .merge(changeable::<SampleView>("/v1/dead-letters"))
+}
+
 pub(crate) fn router() -> Router<Arc<App>> {
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) };
-    routes().layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).route("/openapi.json", get(document))
+    routes()
+        .merge(resources())
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .route("/openapi.json", get(document))
 }

@@ -1,6 +1,10 @@
 //! Generates the OpenAPI document from the handlers and compares it with the one that the server serves.
 
-use redrive_store::MAX_PAGE;
+use redrive_ops::{
+    Action, Changeable, Note, Resource, TermText,
+    views::{DeadCauseView, PartitionView, PipelineRunView, ReadableView, SampleView},
+};
+use redrive_store::{ItemRecord, Lane, MAX_PAGE, RunRecord, SelectionTerm};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{
@@ -21,6 +25,7 @@ use crate::{problem::PROBLEM_JSON, problem_kind::ProblemKind};
         description = "The reads and actions of the command line. Lists are paged: `next` is the `after` of the \
                        next page. Errors are RFC 9457 problem details."
     ),
+    components(schemas(RunRecord, ItemRecord, PipelineRunView, PartitionView, SampleView, DeadCauseView, ReadableView)),
     modifiers(&Bearer),
     security(("bearer" = [])),
 )]
@@ -102,10 +107,199 @@ pub(super) enum SubmissionOutcome {
     One(super::submit::SubmittedView),
 }
 
+/// The paths and schemas of a resource, by its declaration.
+struct ResourcePaths<'a> {
+    path: &'a str,
+    tag: &'a str,
+    schema: &'a str,
+    document: &'a mut Value,
+}
+
+impl ResourcePaths<'_> {
+    fn list<R: Resource>(&mut self, more: &[Value]) -> &mut Self {
+        let about = format!("Lists {} by id, or by key.", self.tag);
+        let mut parameters = terms::<R>();
+        parameters.extend(more.iter().cloned());
+        parameters.push(parameter("limit", json!({ "type": "integer" }), "Rows of the page."));
+        let after = json!({ "type": "string" });
+        parameters.push(parameter("after", after, "The `next` of the previous page."));
+        let page = format!("ListPage_{}", self.schema);
+        self.document["components"]["schemas"][&page] = json!({
+            "type": "object",
+            "description": "A page of a list. Its size is bounded, so it may have fewer rows than `limit` and still \
+                            not be the last.",
+            "required": ["items"],
+            "properties": {
+                "items": { "type": "array", "items": reference(self.schema) },
+                "next": {
+                    "type": ["string", "null"],
+                    "description": "The `after` of the next page; null on the last page.",
+                },
+            },
+        });
+        let operation = self.operation("list", &about, &page, &["400"]);
+        self.add("", "get", operation, json!({ "parameters": parameters }));
+        self
+    }
+
+    fn show(&mut self) -> &mut Self {
+        let id = json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "integer", "format": "int64" } });
+        let about = format!("Returns one of the {}.", self.tag);
+        let operation = self.operation("show", &about, self.schema, &["404"]);
+        self.add("/{id}", "get", operation, json!({ "parameters": [id] }));
+        self
+    }
+
+    fn actions<R: Changeable>(&mut self) {
+        let body = format!("{}Action", self.schema);
+        let mut properties = serde_json::Map::new();
+        let id = json!({ "type": ["integer", "string"] });
+        let ids = json!({ "type": "array", "items": id, "description": "Instead of filters." });
+        properties.insert("ids".to_owned(), ids);
+        for term in terms::<R>() {
+            let mut schema = term["schema"].clone();
+            schema["description"] = term["description"].clone();
+            properties.insert(term["name"].as_str().unwrap().to_owned(), schema);
+        }
+        let flags = [
+            ("all", "Required without `ids` and filters: act on all."),
+            ("dry_run", "Only return the expected outcomes and the token that confirms them."),
+        ];
+        let of_partitions = [
+            ("clear_terminal", "For `retry`: include terminal partitions."),
+            (
+                "force",
+                "For `retry` and `reprocess`: include partitions without a run in the raw sink.",
+            ),
+        ];
+        let has_lanes = R::NOUN == "partition";
+        for (name, about) in flags.iter().chain(of_partitions.iter().filter(|_| has_lanes)) {
+            let flag = json!({ "type": "boolean", "description": about });
+            properties.insert((*name).to_owned(), flag);
+        }
+        if has_lanes {
+            let lane = json!({ "type": "string", "enum": Lane::ALL.map(Lane::name) });
+            properties.insert("lane".to_owned(), lane);
+        }
+        let texts = [
+            ("token", "The token of a dry run. Not needed for up to 20 `ids`."),
+            ("reason", "The reason, for the journal."),
+            ("text", "For `note`: the remark."),
+        ];
+        for (name, about) in texts {
+            let text = json!({ "type": "string", "description": about });
+            properties.insert(name.to_owned(), text);
+        }
+        self.document["components"]["schemas"][&body] = json!({
+            "type": "object",
+            "description": "Selects units by `ids`, by filters, or `all`.",
+            "properties": properties,
+            "additionalProperties": false,
+        });
+        let problems = ["400", "409", "422", "428"];
+        for name in R::Action::NAMES.iter().chain(Note::NAMES) {
+            let about = format!("Changes {}: {name}.", self.tag);
+            let operation = self.operation(name, &about, "BulkOutcome_UnitChange", &problems);
+            let body = json!({ "content": { "application/json": { "schema": reference(&body) } }, "required": true });
+            self.add(&format!("/{name}"), "post", operation, json!({ "requestBody": body }));
+        }
+    }
+
+    fn operation(&self, name: &str, about: &str, body: &str, problems: &[&str]) -> Value {
+        let problem = json!({ PROBLEM_JSON: { "schema": reference("ProblemDetails") } });
+        let mut responses = serde_json::Map::new();
+        let success = json!({ "application/json": { "schema": reference(body) } });
+        responses.insert("200".to_owned(), json!({ "description": "", "content": success }));
+        for status in problems {
+            responses
+                .insert((*status).to_owned(), json!({ "description": "", "content": problem }));
+        }
+        let default = json!({ "description": "an error", "content": problem });
+        responses.insert("default".to_owned(), default);
+        let id = format!("{}_{}", self.tag.replace(' ', "_"), name.replace('-', "_"));
+        json!({ "tags": [self.tag], "summary": about, "operationId": id, "responses": responses })
+    }
+
+    fn add(&mut self, below: &str, method: &str, mut operation: Value, more: Value) {
+        let path = format!("{}{below}", self.path);
+        operation.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.document["paths"][&path][method] = operation;
+    }
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn parameter(name: &str, schema: Value, about: &str) -> Value {
+    json!({ "name": name, "in": "query", "required": false, "schema": schema, "description": about })
+}
+
+/// The terms of a resource as parameters of a query.
+fn terms<R: Resource>() -> Vec<Value> {
+    let term = |term: &SelectionTerm| {
+        let schema = match term {
+            SelectionTerm::Run => json!({ "type": "integer", "format": "int64" }),
+            SelectionTerm::LogicalDate | SelectionTerm::Since | SelectionTerm::Until => {
+                json!({ "type": "string", "format": "date" })
+            }
+            _ => json!({ "type": "string" }),
+        };
+        parameter(term.name(), schema, &format!("{}.", TermText::of(*term).help))
+    };
+    let mut terms: Vec<Value> = R::TERMS.iter().map(term).collect();
+    let names: Vec<&str> = R::STATES.iter().map(|(name, _)| *name).collect();
+    let state = json!({ "type": "string", "enum": names });
+    terms.push(parameter("state", state, "Only this state."));
+    terms
+}
+
+/// What only the declarations of resources say.
+fn add_resources(document: &mut Value) {
+    let mut of = |path, tag, schema, add: &dyn Fn(&mut ResourcePaths<'_>)| {
+        add(&mut ResourcePaths { path, tag, schema, document });
+    };
+    let flag = json!({ "type": "boolean" });
+    let data = parameter("data", flag.clone(), "Include payloads and results; default false.");
+    let about = "Sort by the time of the last failure, the newest first, up to 1000; `failed_until` selects the next page.";
+    let newest = parameter("newest", flag, about);
+    of("/v1/runs", "runs", "Run", &|paths| {
+        paths.list::<RunRecord>(std::slice::from_ref(&data)).show().actions::<RunRecord>();
+    });
+    of("/v1/items", "uploads", "Item", &|paths| {
+        paths.list::<ItemRecord>(&[]).show().actions::<ItemRecord>();
+    });
+    of("/v1/pipeline-runs", "pipelines", "PipelineRunView", &|paths| {
+        paths.list::<PipelineRunView>(&[]).show();
+    });
+    of("/v1/partitions", "partitions", "PartitionView", &|paths| {
+        paths.list::<PartitionView>(&[]).actions::<PartitionView>();
+    });
+    of("/v1/dead-letters", "dead letters", "SampleWithReason", &|paths| {
+        paths.list::<SampleView>(std::slice::from_ref(&newest)).actions::<SampleView>();
+    });
+    of("/v1/dead-letters/causes", "dead letters", "DeadCauseView", &|paths| {
+        let mut parameters = terms::<SampleView>();
+        parameters.push(parameter("limit", json!({ "type": "integer" }), "Rows."));
+        let about = "Groups dead letters by cause, most frequent first.";
+        let mut operation = paths.operation("causes", about, "DeadCauseView", &["400"]);
+        let rows = json!({ "type": "array", "items": reference("DeadCauseView") });
+        operation["responses"]["200"]["content"]["application/json"]["schema"] = rows;
+        paths.add("", "get", operation, json!({ "parameters": parameters }));
+    });
+    of("/v1/readable", "partitions", "ReadableView", &|paths| {
+        paths.list::<PartitionView>(&[]);
+        let operation = &mut paths.document["paths"]["/v1/readable"]["get"];
+        operation["operationId"] = "partitions_readable".into();
+        operation["parameters"].as_array_mut().unwrap().retain(|it| it["name"] != "state");
+    });
+}
+
 fn generate() -> Value {
     let mut document = Document::openapi();
     document.merge(Operations::openapi());
     let mut document = serde_json::to_value(complete(document)).unwrap();
+    add_resources(&mut document);
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
             describe_operation(operation);
@@ -213,7 +407,34 @@ fn every_route_is_described_and_every_description_has_its_route() {
             item.as_object().unwrap().keys().map(|method| (method.as_str(), path.as_str()))
         })
         .collect();
+    let actions = |path: &'static str, names: &[&str]| {
+        names
+            .iter()
+            .chain(Note::NAMES)
+            .map(move |name| ("post", format!("{path}/{name}")))
+            .collect::<Vec<_>>()
+    };
+    let generic: Vec<(&str, String)> = [
+        "/v1/runs",
+        "/v1/runs/{id}",
+        "/v1/items",
+        "/v1/items/{id}",
+        "/v1/pipeline-runs",
+        "/v1/pipeline-runs/{id}",
+        "/v1/partitions",
+        "/v1/dead-letters",
+        "/v1/dead-letters/causes",
+        "/v1/readable",
+    ]
+    .map(|path| ("get", path.to_owned()))
+    .into_iter()
+    .chain(actions("/v1/runs", <RunRecord as Changeable>::Action::NAMES))
+    .chain(actions("/v1/items", <ItemRecord as Changeable>::Action::NAMES))
+    .chain(actions("/v1/partitions", <PartitionView as Changeable>::Action::NAMES))
+    .chain(actions("/v1/dead-letters", <SampleView as Changeable>::Action::NAMES))
+    .collect();
     let mut routes = ROUTES.to_vec();
+    routes.extend(generic.iter().map(|(method, path)| (*method, path.as_str())));
     described.sort_unstable();
     routes.sort_unstable();
     assert_eq!(described, routes);

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use axum::Json as Answer;
 use redrive_store::MAX_PAGE;
 use serde::Serialize;
 
@@ -29,7 +28,7 @@ pub(crate) struct ListPage<T> {
 pub(crate) struct PageBuilder<P, T> {
     limit: usize,
     /// The position of the last row.
-    after: P,
+    after: Option<P>,
     items: Vec<T>,
     bytes: usize,
     /// Whether more rows may follow in the store.
@@ -37,13 +36,13 @@ pub(crate) struct PageBuilder<P, T> {
 }
 
 impl<P: Clone + ToString, T: Serialize> PageBuilder<P, T> {
-    pub(crate) fn new(limit: Option<u32>, after: P) -> Result<Self, ProblemDetails> {
+    pub(crate) fn new(limit: Option<u32>, after: Option<P>) -> Result<Self, ProblemDetails> {
         let limit = self::limit(limit)? as usize;
         Ok(Self { limit, after, items: Vec::new(), bytes: 0, has_more: true })
     }
 
     /// Where to read how many rows next; `None` when the page is complete.
-    pub(crate) fn next_read(&self) -> Option<(P, u32)> {
+    pub(crate) fn next_read(&self) -> Option<(Option<P>, u32)> {
         let left = u32::try_from(self.limit - self.items.len()).unwrap_or(u32::MAX);
         let goes_on = self.has_more && left > 0 && self.bytes < MAX_LIST_BYTES;
         goes_on.then(|| (self.after.clone(), left.min(READ_ROWS)))
@@ -63,16 +62,16 @@ impl<P: Clone + ToString, T: Serialize> PageBuilder<P, T> {
                 self.has_more = true;
                 return;
             }
-            self.after = position(&row);
+            self.after = Some(position(&row));
             let item = view(row);
             self.bytes += json_bytes(&item);
             self.items.push(item);
         }
     }
 
-    pub(crate) fn answer(self) -> Answer<ListPage<T>> {
-        let next = self.has_more.then(|| self.after.to_string());
-        Answer(ListPage { items: self.items, next })
+    pub(crate) fn page(self) -> ListPage<T> {
+        let next = self.after.filter(|_| self.has_more).map(|after| after.to_string());
+        ListPage { items: self.items, next }
     }
 }
 

@@ -1,44 +1,20 @@
 //! `GET /v1/partitions` and `GET /v1/gaps`.
 
-use std::fmt;
-
 use axum::Json as Answer;
-use redrive_core::{AttemptNumber, LogicalDate, PartitionKey, PartitionStatus};
+use redrive_core::{AttemptNumber, LogicalDate, PartitionKey};
 use redrive_ops::{
-    DeclaredSource, GapFilter, PartitionQuery,
+    DeclaredSource, GapFilter,
     views::{AttemptView, GapView, PartitionView},
 };
-use redrive_store::{AttemptRecord, PartitionFilter, PartitionRecord};
+use redrive_store::AttemptRecord;
 use serde::Deserialize;
 
-use super::page::{ListPage, PageBuilder, named};
+use super::page::{ListPage, PageBuilder};
 use crate::{
     app::AppState,
     extract::{PathParams, QueryParams},
     problem::ProblemDetails,
 };
-
-/// Every given field must match exactly.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PartitionsQuery {
-    source: Option<String>,
-    customer_id: Option<String>,
-    query_name: Option<String>,
-    /// First day, as YYYY-MM-DD.
-    since: Option<String>,
-    /// Last day, inclusive.
-    until: Option<String>,
-    /// `pending`, `success` or `failed`.
-    status: Option<String>,
-    /// Only failed partitions that are terminal.
-    terminal: Option<bool>,
-    /// Rows of the page, 1 to 10000; default 100.
-    limit: Option<u32>,
-    /// The `next` of the previous page: SOURCE/CUSTOMER/QUERY/DATE.
-    after: Option<String>,
-}
 
 pub(super) fn day(field: &str, text: Option<&str>) -> Result<Option<LogicalDate>, ProblemDetails> {
     let read = |text: &str| {
@@ -48,62 +24,6 @@ pub(super) fn day(field: &str, text: Option<&str>) -> Result<Option<LogicalDate>
         })
     };
     text.map(read).transpose()
-}
-
-pub(super) fn key(text: &str) -> Result<PartitionKey, ProblemDetails> {
-    text.parse().map_err(|error: redrive_core::InvalidUnit| {
-        ProblemDetails::bad_request(error.to_string()).allowed("SOURCE/CUSTOMER/QUERY/DATE")
-    })
-}
-
-/// Lists partitions by key.
-#[cfg_attr(test, utoipa::path(get, path = "/v1/partitions", tag = "partitions", params(PartitionsQuery),
-    responses((status = 200, body = ListPage<PartitionView>), (status = 400, body = ProblemDetails))))]
-pub(crate) async fn list(
-    app: AppState,
-    QueryParams(query): QueryParams<PartitionsQuery>,
-) -> Result<Answer<ListPage<PartitionView>>, ProblemDetails> {
-    let names = PartitionStatus::ALL.map(PartitionStatus::name);
-    let status = named("status", query.status.as_deref(), PartitionStatus::from_name, &names)?;
-    let (limit, after) = (query.limit, KeyPosition::read(query.after.as_deref())?);
-    let mut query = PartitionQuery {
-        filter: PartitionFilter {
-            source: query.source,
-            customer_id: query.customer_id,
-            query_name: query.query_name,
-            since: day("since", query.since.as_deref())?,
-            until: day("until", query.until.as_deref())?,
-            status,
-        },
-        terminal: query.terminal.unwrap_or(false),
-        after: None,
-        limit: 0,
-    };
-    let mut page = PageBuilder::new(limit, after)?;
-    while let Some((KeyPosition(after), rows)) = page.next_read() {
-        (query.after, query.limit) = (after, rows);
-        let found = app.ops.partitions_page(&query).await?;
-        let has_more = found.len() >= rows as usize;
-        let position = |found: &PartitionRecord| KeyPosition(Some(found.key.clone()));
-        page.add(found, has_more, position, |found| app.ops.show_partition(found));
-    }
-    Ok(page.answer())
-}
-
-/// The key after which a page starts.
-#[derive(Clone)]
-pub(super) struct KeyPosition(pub(super) Option<PartitionKey>);
-
-impl KeyPosition {
-    pub(super) fn read(text: Option<&str>) -> Result<Self, ProblemDetails> {
-        text.map(key).transpose().map(Self)
-    }
-}
-
-impl fmt::Display for KeyPosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|key| key.fmt(f))
-    }
 }
 
 /// The path segments of a partition key.
@@ -157,15 +77,16 @@ pub(crate) async fn history(
     let found = app.ops.partition(&key).await?;
     let found =
         found.ok_or_else(|| ProblemDetails::not_found(format!("partition:{key} has no entry")))?;
-    let after = AttemptNumber(query.after.unwrap_or(0));
+    let after = query.after.map(AttemptNumber);
     let mut page = PageBuilder::new(query.limit, after)?;
     while let Some((after, rows)) = page.next_read() {
-        let attempts = app.ops.partition_attempts(&found, after, rows).await?;
+        let attempts =
+            app.ops.partition_attempts(&found, after.unwrap_or(AttemptNumber(0)), rows).await?;
         let has_more = attempts.len() >= rows as usize;
         let view = |attempt: AttemptRecord| AttemptView::from(&attempt);
         page.add(attempts, has_more, |attempt| attempt.attempt, view);
     }
-    Ok(page.answer())
+    Ok(Answer(page.page()))
 }
 
 #[derive(Debug, Deserialize)]

@@ -5,16 +5,13 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
+use redrive_core::{PipelineRunId, SampleId, SampleStatus};
 use redrive_engine::{ResumeError, SamplePages};
 use redrive_ops::views::{PipelineRunView, PipelineStatsView};
-use redrive_store::{PipelineChange, PipelineRunFilter, PipelineRunRecord, SampleFilter};
+use redrive_store::{PipelineChange, PipelineRunRecord, Selection};
 use serde::Deserialize;
 
-use super::{
-    page::{ListPage, PageBuilder, limit, named},
-    queues::ActionReason,
-};
+use super::{page::limit, queues::ActionReason};
 use crate::{
     app::{App, AppState},
     extract::{Json, PathParams, QueryParams},
@@ -24,52 +21,9 @@ use crate::{
 
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PipelineQuery {
-    pipeline: Option<String>,
-    /// `running`, `completed`, `partial_success`, `failed`, `aborted` or `cancelled`.
-    status: Option<String>,
-    /// Rows of the page, 1 to 10000; default 100.
-    limit: Option<u32>,
-    /// The `next` of the previous page.
-    after: Option<i64>,
-}
-
-/// Lists pipeline runs, newest first.
-#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs", tag = "pipelines", params(PipelineQuery),
-    responses((status = 200, body = ListPage<PipelineRunView>), (status = 400, body = ProblemDetails))))]
-pub(crate) async fn list(
-    app: AppState,
-    QueryParams(query): QueryParams<PipelineQuery>,
-) -> Result<Answer<ListPage<PipelineRunView>>, ProblemDetails> {
-    let names = PipelineStatus::ALL.map(PipelineStatus::name);
-    let status = named("status", query.status.as_deref(), PipelineStatus::from_name, &names)?;
-    let filter = PipelineRunFilter { pipeline: query.pipeline, status };
-    let after = PipelineRunId(query.after.unwrap_or(i64::MAX));
-    let mut page = PageBuilder::new(query.limit, after)?;
-    while let Some((after, rows)) = page.next_read() {
-        let found = app.ops.store().pipeline_runs_page(&filter, after, rows).await?;
-        let has_more = found.len() >= rows as usize;
-        page.add(found, has_more, |run| run.id, |run| PipelineRunView::from(&run));
-    }
-    Ok(page.answer())
-}
-
 pub(crate) async fn find_run(app: &App, id: i64) -> Result<PipelineRunRecord, ProblemDetails> {
     let run = app.ops.pipelines().run(PipelineRunId(id)).await?;
     run.ok_or_else(|| ProblemDetails::not_found(format!("there is no pipeline run {id}")))
-}
-
-/// Returns a pipeline run with its progress.
-#[cfg_attr(test, utoipa::path(get, path = "/v1/pipeline-runs/{id}", tag = "pipelines", params(("id" = i64, Path)),
-    responses((status = 200, body = PipelineRunView), (status = 404, body = ProblemDetails))))]
-pub(crate) async fn show(
-    app: AppState,
-    PathParams(id): PathParams<i64>,
-) -> Result<Answer<PipelineRunView>, ProblemDetails> {
-    Ok(Answer((&find_run(&app, id).await?).into()))
 }
 
 /// Returns statistics of a pipeline run by stage.
@@ -106,10 +60,10 @@ pub(crate) async fn output(
 ) -> Result<Response, ProblemDetails> {
     let limit = limit(query.limit)?;
     let run = find_run(&app, id).await?;
-    let filter = SampleFilter {
+    let filter = Selection {
         run: Some(run.id),
-        status: Some(SampleStatus::Succeeded),
-        ..SampleFilter::default()
+        state: Some(SampleStatus::Succeeded.into()),
+        ..Selection::default()
     };
     let after = SampleId(query.after.unwrap_or(0));
     let store = app.ops.store().clone();

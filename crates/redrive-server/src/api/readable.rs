@@ -10,64 +10,39 @@ use axum::{
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redrive_engine::{ConsumeError, RawError, RawReader, ReadablePartition, Unreadable};
-use redrive_ops::views::ReadableView;
-use redrive_store::PartitionFilter;
-use serde::Deserialize;
+use redrive_ops::views::{PartitionView, ReadableView};
 
 use super::{
     page::{ListPage, PageBuilder},
-    partitions::{KeyParts, KeyPosition, day, key_of},
+    partitions::{KeyParts, key_of},
 };
 use crate::{
     app::AppState,
     extract::{PathParams, QueryParams},
+    params::{OF_LISTS, Pairs, Params},
     problem::ProblemDetails,
     problem_kind::ProblemKind,
 };
 
 /// Every given field must match exactly.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ReadableQuery {
-    source: Option<String>,
-    customer_id: Option<String>,
-    query_name: Option<String>,
-    /// First day, as YYYY-MM-DD.
-    since: Option<String>,
-    /// Last day, inclusive.
-    until: Option<String>,
-    /// Rows of the page, 1 to 10000; default 100.
-    limit: Option<u32>,
-    /// The `next` of the previous page: SOURCE/CUSTOMER/QUERY/DATE.
-    after: Option<String>,
-}
-
 /// Lists readable partitions by key.
-#[cfg_attr(test, utoipa::path(get, path = "/v1/readable", tag = "partitions", params(ReadableQuery),
-    responses((status = 200, body = ListPage<ReadableView>), (status = 400, body = ProblemDetails))))]
 pub(crate) async fn readable(
     app: AppState,
-    QueryParams(query): QueryParams<ReadableQuery>,
+    QueryParams(pairs): QueryParams<Pairs>,
 ) -> Result<Answer<ListPage<ReadableView>>, ProblemDetails> {
-    let filter = PartitionFilter {
-        source: query.source,
-        customer_id: query.customer_id,
-        query_name: query.query_name,
-        since: day("since", query.since.as_deref())?,
-        until: day("until", query.until.as_deref())?,
-        status: None,
-    };
-    let after = KeyPosition::read(query.after.as_deref())?;
+    let params = Params::<PartitionView>::read(&pairs, OF_LISTS)?;
+    if params.selection.state.is_some() {
+        return Err(ProblemDetails::bad_request("state: only good partitions are readable"));
+    }
     let consumer = app.ops.consumer();
-    let mut page = PageBuilder::new(query.limit, after)?;
+    let mut page = PageBuilder::new(params.limit, params.after)?;
     while let Some((after, rows)) = page.next_read() {
-        let found = consumer.page(&filter, after.0.as_ref(), rows).await?;
+        let found = consumer.page(&params.selection, after.as_ref(), rows).await?;
         let has_more = found.len() >= rows as usize;
-        let position = |found: &ReadablePartition| KeyPosition(Some(found.key.clone()));
+        let position = |found: &ReadablePartition| found.key.clone();
         page.add(found, has_more, position, |found| ReadableView::new(&found, &consumer));
     }
-    Ok(page.answer())
+    Ok(Answer(page.page()))
 }
 
 /// Returns the extracted rows of a readable partition, one JSON object per line. The server verifies the seal at the end;

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
-use redrive_ops::read_run;
+use redrive_ops::{RunRefusal, read_run};
 use redrive_store::{NewRun, SubmittedRun};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -93,9 +93,12 @@ pub(crate) async fn submit(app: AppState, request: Request) -> Result<Response, 
             Bodies::One(_) => key.clone(),
             Bodies::Many(_) => key.as_ref().map(|key| format!("{key}#{index}")),
         };
-        with_key(run, key.as_deref())
+        Ok(with_key(run, key.as_deref())?)
     });
-    let read: Vec<Result<NewRun, String>> = read.collect();
+    let read: Vec<Result<NewRun, RunRefusal>> = read.collect();
+    if let (Bodies::One(_), [Err(refusal)]) = (&bodies, read.as_slice()) {
+        return Err(refusal.into());
+    }
     let good: Vec<NewRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
     let submitted = match good.as_slice() {
         [] => Vec::new(),
@@ -108,6 +111,13 @@ pub(crate) async fn submit(app: AppState, request: Request) -> Result<Response, 
         (Bodies::One(_), [one]) => one.clone().into_single()?,
         _ => Answer(SubmissionView::new(runs)).into_response(),
     })
+}
+
+impl From<&RunRefusal> for ProblemDetails {
+    fn from(refusal: &RunRefusal) -> Self {
+        let problem = Self::bad_request(refusal.to_string());
+        if refusal.is_undeclared { problem.kind(ProblemKind::UndeclaredName) } else { problem }
+    }
 }
 
 fn header_key(headers: &HeaderMap) -> Result<Option<String>, ProblemDetails> {
@@ -125,7 +135,7 @@ fn with_key(run: NewRun, key: Option<&str>) -> Result<NewRun, String> {
 }
 
 impl SubmittedView {
-    fn new(run: Result<Option<SubmittedRun>, String>) -> Self {
+    fn new(run: Result<Option<SubmittedRun>, RunRefusal>) -> Self {
         match run {
             Ok(Some(SubmittedRun::Accepted(id))) => {
                 Self { id: Some(id.0), outcome: "accepted", reason: None }
@@ -141,7 +151,9 @@ impl SubmittedView {
                 let reason = "the store returned no result for the run".to_owned();
                 Self { id: None, outcome: "refused", reason: Some(reason) }
             }
-            Err(reason) => Self { id: None, outcome: "refused", reason: Some(reason) },
+            Err(refusal) => {
+                Self { id: None, outcome: "refused", reason: Some(refusal.to_string()) }
+            }
         }
     }
 

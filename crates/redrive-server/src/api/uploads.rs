@@ -7,11 +7,10 @@ use axum::{
 };
 use redrive_core::ItemId;
 use redrive_engine::{ContentError, NewContent};
-use redrive_ops::{AddItemError, ReplaceError, views::ItemView};
-use redrive_store::{AddedItem, ItemCounts, ItemGroup};
+use redrive_ops::{AddItemError, ReplaceError, dropped_items};
+use redrive_store::{AddedItem, ItemCounts, ItemGroup, ItemRecord};
 use serde::{Deserialize, Serialize};
 
-use super::queues::ActionReason;
 use crate::{
     app::{App, AppState},
     extract::{ItemBody, Json, PathParams, QueryParams},
@@ -103,7 +102,7 @@ pub(crate) async fn group_view(app: &App, group: ItemGroup) -> Result<GroupView,
 
 async fn counts_of(app: &App, group: &ItemGroup) -> Result<ItemCounts, ProblemDetails> {
     let counts = app.ops.store().item_counts(group).await?;
-    if counts.total() == 0 {
+    if counts.total() == 0 && dropped_items(&**app.ops.store(), group).await? == 0 {
         let ItemGroup { upload, group } = group;
         let what = format!("upload {upload:?} has no group {group:?}");
         return Err(ProblemDetails::not_found(what));
@@ -124,8 +123,8 @@ pub(crate) struct AddQuery {
 #[cfg_attr(test, utoipa::path(put, path = "/v1/uploads/{upload}/groups/{group}/items/{name}", tag = "uploads",
     params(ItemPath, AddQuery),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "the item exists with the same content", body = ItemView),
-              (status = 201, description = "the item was added", body = ItemView),
+    responses((status = 200, description = "the item exists with the same content", body = ItemRecord),
+              (status = 201, description = "the item was added", body = ItemRecord),
               (status = 400, body = ProblemDetails), (status = 404, body = ProblemDetails),
               (status = 408, body = ProblemDetails),
               (status = 409, description = "an item with this name has other content, or cannot be replaced", body = ProblemDetails),
@@ -136,7 +135,7 @@ pub(crate) async fn add(
     PathParams(path): PathParams<ItemPath>,
     QueryParams(query): QueryParams<AddQuery>,
     request: Request,
-) -> Result<(StatusCode, Answer<ItemView>), ProblemDetails> {
+) -> Result<(StatusCode, Answer<ItemRecord>), ProblemDetails> {
     let ItemPath { upload, group, name } = path;
     if !app.group_sends.is_declared(&upload) {
         return Err(app.group_sends.undeclared(&upload));
@@ -171,10 +170,10 @@ pub(crate) async fn add(
     Ok((status, Answer(item_view(&app, id).await?)))
 }
 
-async fn item_view(app: &App, id: ItemId) -> Result<ItemView, ProblemDetails> {
+async fn item_view(app: &App, id: ItemId) -> Result<ItemRecord, ProblemDetails> {
     let item = app.ops.store().items_by_id(&[id]).await?.pop();
     let item = item.ok_or_else(|| ProblemDetails::not_found(format!("there is no item {id}")))?;
-    Ok(item.into())
+    Ok(item)
 }
 
 /// The response omits storage paths, which may be confidential; the log has them.
@@ -198,24 +197,36 @@ impl From<AddItemError> for ProblemDetails {
     }
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SendRequest {
+    /// Send items now that were rejected a moment ago, although it spends an attempt.
+    #[serde(default)]
+    pub(crate) now: bool,
+    /// For the journal.
+    pub(crate) reason: Option<String>,
+}
+
 /// Starts to send the pending items of a group from this server, with the retries of the declared upload. The items, the
 /// journal and the log show the progress.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/uploads/{upload}/groups/{group}/send", tag = "uploads",
-    params(GroupPath), request_body = ActionReason,
+    params(GroupPath), request_body = SendRequest,
     responses((status = 202, description = "the send has started", body = GroupSendStarted),
               (status = 404, description = "no such upload or group", body = ProblemDetails),
               (status = 409, description = "another process sends the group", body = ProblemDetails),
               (status = 422, description = "no item is pending, or this server cannot send the upload", body = ProblemDetails),
+              (status = 428, description = "items should wait, and `now` is not true", body = ProblemDetails),
               (status = 503, description = "the server sends too many groups", body = ProblemDetails))))]
 pub(crate) async fn send(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(path): PathParams<GroupPath>,
-    Json(body): Json<ActionReason>,
+    Json(body): Json<SendRequest>,
 ) -> Result<(StatusCode, Answer<GroupSendStarted>), ProblemDetails> {
     let GroupPath { upload, group } = path;
     let group = ItemGroup { upload, group };
-    let started = send_group(&app, &caller, group, body.reason.as_deref()).await?;
+    let started = send_group(&app, &caller, group, body).await?;
     Ok((StatusCode::ACCEPTED, Answer(started)))
 }
 
@@ -223,7 +234,7 @@ pub(crate) async fn send_group(
     app: &App,
     caller: &Caller,
     group: ItemGroup,
-    reason: Option<&str>,
+    request: SendRequest,
 ) -> Result<GroupSendStarted, ProblemDetails> {
     if !app.group_sends.is_declared(&group.upload) {
         return Err(app.group_sends.undeclared(&group.upload));
@@ -233,9 +244,9 @@ pub(crate) async fn send_group(
         let what = format!("group {:?} has no pending items; nothing was sent", group.group);
         return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what));
     }
-    let by = app.operator(caller, reason);
+    let by = app.operator(caller, request.reason.as_deref());
     let began_at = by.at.to_string();
-    let worker = app.group_sends.start(group.clone(), by).await?;
+    let worker = app.group_sends.start(group.clone(), by, request.now).await?;
     let ItemGroup { upload, group } = group;
     Ok(GroupSendStarted { upload, group, pending, worker, began_at })
 }

@@ -1,7 +1,7 @@
 //! `/v1/why`.
 
 use axum::Json as Answer;
-use redrive_core::{InvalidUnit, SampleId};
+use redrive_core::{InvalidUnit, SampleId, Unit};
 use redrive_ops::{ExplainTarget, Explanation};
 use serde::Deserialize;
 
@@ -24,9 +24,12 @@ pub(crate) async fn why(
 ) -> Result<Answer<Explanation>, ProblemDetails> {
     let target = parse_target(&unit)?;
     let explanation = app.ops.explain(&target).await?;
-    let explanation =
-        explanation.ok_or_else(|| ProblemDetails::not_found(format!("there is no {unit}")))?;
-    Ok(Answer(explanation))
+    let dropped = match (&explanation, &target) {
+        (None, ExplainTarget::Unit(Unit::Item(id))) => app.ops.drop_of(*id).await?,
+        _ => None,
+    };
+    let unknown = || dropped.unwrap_or_else(|| format!("there is no {unit}"));
+    explanation.map(Answer).ok_or_else(|| ProblemDetails::not_found(unknown()))
 }
 
 fn parse_target(unit: &str) -> Result<ExplainTarget, ProblemDetails> {

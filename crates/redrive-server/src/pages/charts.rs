@@ -57,6 +57,29 @@ pub(super) fn activity(minutes: &[MinuteView], now: Timestamp) -> Markup {
     }
 }
 
+/// Counts of the last hours as bars, the current hour last.
+pub(super) fn sparkline(hours: &[u64]) -> Markup {
+    const STEP: f64 = 5.0;
+    const TALL: f64 = 28.0;
+    let most = hours.iter().copied().max().unwrap_or(0).max(1) as f64;
+    let width = STEP * hours.len() as f64;
+    let words = format!(
+        "{} failed attempts in the last {} hours, up to {} in one hour",
+        number(hours.iter().sum()),
+        hours.len(),
+        number(hours.iter().copied().max().unwrap_or(0)),
+    );
+    html! {
+        svg.sparkline viewBox=(format!("0 0 {width} {TALL}")) role="img" aria-label=(words) {
+            line.axis x1="0" y1=(TALL) x2=(width) y2=(TALL) {}
+            @for (column, count) in hours.iter().enumerate().filter(|(_, count)| **count > 0) {
+                @let height = (*count as f64 / most * TALL).max(2.0);
+                rect.bad x=(round(column as f64 * STEP)) y=(round(TALL - height)) width=(STEP - 1.0) height=(round(height)) {}
+            }
+        }
+    }
+}
+
 /// A stacked bar, failures on top.
 fn bar(x: f64, width: f64, parts: &[u64; 3], most: u64) -> Markup {
     let scale = HEIGHT / most.max(1) as f64;

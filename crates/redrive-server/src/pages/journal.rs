@@ -3,13 +3,13 @@
 use axum::{Extension, response::Response};
 use maud::html;
 use redrive_ops::views::JournalView;
-use redrive_store::JournalFilter;
+use redrive_store::{JournalFilter, PageLimit};
 use serde::Deserialize;
 
 use super::{
     PageResult,
     layout::{DashboardPage, NavSection},
-    parts::{address, filter_field, given, journal, last_of, more},
+    parts::{address, filter_field, given, journal, more},
 };
 use crate::{app::AppState, extract::QueryParams, guard::Caller};
 
@@ -32,9 +32,11 @@ pub(super) async fn list(
     let filter = JournalFilter { unit: unit.map(str::to_owned), action: action.map(str::to_owned) };
     let before = query.before.unwrap_or(i64::MAX);
     let page = app.ops.store().newest_journal(&filter, before, ROWS).await?;
-    let last = last_of(&page, ROWS, |row| row.id);
+    let goes_on = PageLimit::from(ROWS).is_reached(&page);
+    let last = page.last().filter(|_| goes_on).map(|row| row.id.to_string());
     let next = last.map(|last| {
-        address("/journal", &[("unit", unit), ("action", action), ("before", Some(&last))])
+        let params = [("unit", unit), ("action", action), ("before", Some(&last))];
+        address("/journal", params.into_iter().filter_map(|(name, value)| Some((name, value?))))
     });
     let rows: Vec<JournalView> = page.into_iter().map(JournalView::from).collect();
     let body = html! {

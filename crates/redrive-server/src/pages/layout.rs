@@ -12,6 +12,7 @@ use crate::{access::Role, app::App, guard::Caller, problem::ProblemDetails};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NavSection {
     Overview,
+    Causes,
     Partitions,
     Runs,
     Uploads,
@@ -21,8 +22,9 @@ pub(super) enum NavSection {
 }
 
 impl NavSection {
-    const ALL: [(Self, &'static str, &'static str); 7] = [
+    const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Overview, "/", "Overview"),
+        (Self::Causes, "/causes", "Causes"),
         (Self::Partitions, "/partitions", "Partitions"),
         (Self::Runs, "/runs", "Runs"),
         (Self::Uploads, "/uploads", "Uploads"),

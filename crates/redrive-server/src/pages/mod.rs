@@ -1,6 +1,6 @@
 //! The dashboard. Pages are rendered on the server and work without scripts; the script keeps them up to date.
 
-mod changed;
+mod causes;
 mod charts;
 mod dead_letters;
 mod journal;
@@ -12,6 +12,7 @@ mod partition;
 mod partitions;
 mod parts;
 mod pipelines;
+mod resource;
 mod runs;
 mod uploads;
 
@@ -26,6 +27,12 @@ use axum::{
 };
 
 pub(crate) use layout::problem_page;
+use redrive_ops::{
+    Changeable,
+    views::{PartitionView, PipelineRunView, SampleView},
+};
+use redrive_store::{ItemRecord, RunRecord};
+use resource::Listed;
 
 use crate::{app::App, problem::ProblemDetails};
 
@@ -33,33 +40,41 @@ const MAX_FORM_BYTES: usize = 64 * 1024;
 
 type PageResult<T> = Result<T, ProblemDetails>;
 
+/// The list of a resource, and its actions.
+fn listed<R: Listed + Changeable>() -> Router<Arc<App>> {
+    changed::<R>().route(R::PATH, get(resource::list::<R>))
+}
+
+fn changed<R: Listed + Changeable>() -> Router<Arc<App>> {
+    let path = R::PATH;
+    Router::new()
+        .route(&format!("{path}/preview"), get(resource::preview::<R>))
+        .route(&format!("{path}/act/{{action}}"), post(resource::act::<R>))
+}
+
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/", get(overview::show))
-        .route("/runs", get(runs::list))
-        .route("/runs/preview", get(runs::preview_action))
-        .route("/runs/{id}", get(runs::show).post(runs::act))
+        .route("/causes", get(causes::list))
+        .route("/causes/{fingerprint}", get(causes::show).post(causes::change))
+        .merge(listed::<RunRecord>())
+        .route("/runs/{id}", get(runs::show))
         .route("/runs/{id}/edit", post(runs::edit))
         .route("/queues/{action}", post(runs::act_on_queue))
         .route("/partitions", get(partitions::list))
-        .route("/partitions/preview", get(partition::preview_action))
-        .route("/partitions/act/{action}", post(partition::act))
+        .merge(changed::<PartitionView>())
         .route(
             "/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
             get(partition::show),
         )
-        .route("/uploads", get(uploads::list))
-        .route("/uploads/preview", get(uploads::preview_action))
-        .route("/uploads/reset", post(uploads::act))
+        .merge(listed::<ItemRecord>())
         .route("/uploads/send", post(uploads::send))
         .route("/uploads/{id}", get(uploads::show))
-        .route("/pipelines", get(pipelines::list))
+        .route("/pipelines", get(resource::list::<PipelineRunView>))
         .route("/pipelines/start", post(pipelines::start))
         .route("/pipelines/{id}", get(pipelines::show))
         .route("/pipelines/{id}/{action}", post(pipelines::act))
-        .route("/dead-letters", get(dead_letters::list))
-        .route("/dead-letters/preview", get(dead_letters::preview_action))
-        .route("/dead-letters/reprocess", post(dead_letters::act))
+        .merge(listed::<SampleView>())
         .route("/dead-letters/{id}", get(dead_letters::show))
         .route("/dead-letters/{id}/edit", post(dead_letters::edit))
         .route("/journal", get(journal::list))

@@ -3,12 +3,12 @@
 use axum::{Extension, response::Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use redrive_ops::views::{DueView, OverviewView, RecentCauseView};
+use redrive_ops::views::{DueView, OverviewView};
 
 use super::{
-    PageResult, charts,
-    layout::{DashboardPage, NavSection},
-    parts::{address, encoded, excerpt, number, partition_address, pill, unit_address, when},
+    PageResult, causes, charts,
+    layout::{DashboardPage, NavSection, may_act},
+    parts::{address, encoded, number, partition_address, pill, when_text},
 };
 use crate::{app::AppState, guard::Caller};
 
@@ -17,7 +17,11 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
 ) -> PageResult<Response> {
     let overview = app.watch.overview().await?;
-    let page = DashboardPage::new(NavSection::Overview, "Overview", body(&overview, app.ops.now()));
+    let page = DashboardPage::new(
+        NavSection::Overview,
+        "Overview",
+        body(&overview, may_act(&caller), app.ops.now()),
+    );
     Ok(page.with_overview_version(overview.version).render(&app, &caller))
 }
 
@@ -29,10 +33,10 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("sample", "Samples", "/pipelines"),
 ];
 
-fn body(overview: &OverviewView, now: Timestamp) -> Markup {
+fn body(overview: &OverviewView, may_act: bool, now: Timestamp) -> Markup {
     html! {
         h1 { "Overview" }
-        p.lead { (summary(overview)) }
+        p.lead { (overview.summary(number)) }
         div.grid {
             section.two-thirds {
                 h2 { "Attempts in the last hour" }
@@ -47,35 +51,12 @@ fn body(overview: &OverviewView, now: Timestamp) -> Markup {
                 (units(overview))
             }
             section {
-                h2 { "Causes of failures in the last hour" }
-                (causes(&overview.causes, now))
+                h2 { a href="/causes" { "Causes of failures" } }
+                (causes::table(&overview.causes, may_act, now))
             }
             section.half { h2 { "Queues" } (queues(overview, now)) }
             section.half { h2 { "Pipelines" } (pipelines(overview)) }
         }
-    }
-}
-
-/// `5 failed partitions, 1 run given up and 2 dead letters; 3 runs wait for a retry.`
-fn summary(overview: &OverviewView) -> String {
-    let dead =
-        overview.failed().into_iter().map(|(count, what)| format!("{} {what}", number(count)));
-    let dead: Vec<String> = dead.collect();
-    let dead = match dead.split_last() {
-        Some((last, [])) => Some(last.clone()),
-        Some((last, others)) => Some(format!("{} and {last}", others.join(", "))),
-        None => None,
-    };
-    let waiting = match overview.count("run", "waiting_for_retry") {
-        0 => None,
-        1 => Some("1 run waits for a retry".to_owned()),
-        many => Some(format!("{} runs wait for a retry", number(many))),
-    };
-    match (dead, waiting) {
-        (None, None) => "No failures.".to_owned(),
-        (None, Some(waiting)) => format!("{waiting}; no unit is given up."),
-        (Some(dead), None) => format!("{dead}."),
-        (Some(dead), Some(waiting)) => format!("{dead}; {waiting}."),
     }
 }
 
@@ -107,12 +88,12 @@ fn is_due(at: &str, now: Timestamp) -> bool {
 /// The list page of the units in a state.
 fn state_address(kind: &str, path: &str, state: &str) -> String {
     let state = match (kind, state) {
-        ("run", "waiting_for_retry" | "given_up") => "error",
+        ("run", "waiting_for_retry") => "waiting",
         ("sample", "dlq") => return "/dead-letters".to_owned(),
         ("sample", _) => return path.to_owned(),
         _ => state,
     };
-    address(path, &[("status", Some(state))])
+    address(path, [("state", state)])
 }
 
 fn due(due: &[DueView], now: Timestamp) -> Markup {
@@ -120,7 +101,7 @@ fn due(due: &[DueView], now: Timestamp) -> Markup {
         return html! { p.empty { "Nothing is scheduled." } };
     }
     let target = |due: &DueView| match due.kind {
-        "queue" => address("/runs", &[("queue", Some(&due.name)), ("status", Some("error"))]),
+        "queue" => address("/runs", [("queue", due.name.as_str()), ("state", "waiting")]),
         "partition" => due
             .name
             .parse()
@@ -129,35 +110,9 @@ fn due(due: &[DueView], now: Timestamp) -> Markup {
     };
     html! {
         div.scroll { table { tbody { @for it in due.iter().take(DUE_SHOWN) { tr {
-            td.nowrap { @if is_due(&it.at, now) { "due now" } @else { (when(&it.at, now)) } }
+            td.nowrap { @if is_due(&it.at, now) { "due now" } @else { (when_text(&it.at, now)) } }
             td.text { a href=(target(it)) { (it.name) } br; span.lead { (it.what) } }
         } } } } }
-    }
-}
-
-fn causes(causes: &[RecentCauseView], now: Timestamp) -> Markup {
-    if causes.is_empty() {
-        return html! { p.empty { "No failures." } };
-    }
-    html! {
-        div.scroll { table {
-            thead { tr { th.number { "Times" } th { "Unit" } th { "Code" } th { "Message" } th { "Last" } } }
-            tbody { @for cause in causes { tr {
-                td.number { (number(cause.attempts)) }
-                td.text { (example(cause)) }
-                td { (cause.code) }
-                td.text { (excerpt(&cause.message)) }
-                td { (when(&cause.last_at, now)) }
-            } } }
-        } }
-    }
-}
-
-/// A link to the last failed unit of a cause.
-fn example(cause: &RecentCauseView) -> Markup {
-    match unit_address(&cause.unit) {
-        Some(address) => html! { a href=(address) { (cause.unit.replace(':', " ")) } },
-        None => html! { (cause.kind) },
     }
 }
 
@@ -170,14 +125,14 @@ fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
             thead { tr { th { "Queue" } th { "Runs" } th { "Oldest ready run" } } }
             tbody { @for queue in &overview.queues { tr {
                 td.text {
-                    a href=(address("/runs", &[("queue", Some(&queue.queue))])) { (queue.queue) }
+                    a href=(address("/runs", [("queue", &queue.queue)])) { (queue.queue) }
                     @if queue.paused_at.is_some() { " " span.pill.retry { "‖ paused" } }
                     @if queue.unroutable == Some(true) { " " span.pill.bad { "✗ not declared" } }
                 }
                 td { @for (state, count) in queue.runs.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
                     span.chip { (pill(state)) " " (number(count.as_u64().unwrap_or_default())) }
                 } }
-                td { @if let Some(at) = &queue.oldest_ready_at { (when(at, now)) } }
+                td { @if let Some(at) = &queue.oldest_ready_at { (when_text(at, now)) } }
             } } }
         } }
     }
@@ -192,7 +147,7 @@ fn pipelines(overview: &OverviewView) -> Markup {
             thead { tr { th { "Run" } th { "Status" } th { "Samples" } } }
             tbody { @for run in overview.pipeline_runs.iter().take(8) { tr {
                 td.text { a href=(format!("/pipelines/{}", encoded(&run.id.to_string()))) { (run.pipeline) " " (run.id) } }
-                td { (pill(run.status)) }
+                td { (pill(run.status.name())) }
                 td { (charts::progress(run)) (number(run.succeeded)) " of " (number(run.total)) @if run.dlq > 0 { ", " (number(run.dlq)) " dead" } }
             } } }
         } }

@@ -5,68 +5,36 @@ use std::collections::BTreeMap;
 use axum::{Extension, response::Response};
 use jiff::{ToSpan, civil::Date};
 use maud::{Markup, html};
-use redrive_core::{LogicalDate, PartitionKey, PartitionStatus};
-use redrive_ops::{PartitionQuery, views::PartitionView};
-use redrive_store::{PartitionFilter, PartitionRecord};
-use serde::Deserialize;
+use redrive_core::{LogicalDate, PartitionKey};
+use redrive_ops::{Resource, views::PartitionView};
+use redrive_store::{PageLimit, Selection, SelectionTerm};
 
 use super::{
     PageResult,
     layout::{DashboardPage, NavSection, may_act},
-    parts::{address, filter_choice, filter_field, given, more, partition_address, pill, style_of},
+    parts::{address, filter_field, more, partition_address, pill, style_of},
+    resource::{self, Listed, bulk_links, filters},
 };
 use crate::{
     app::{App, AppState},
     extract::QueryParams,
     guard::Caller,
+    params::{OF_PAGES, Pairs, Params, of_form, selection_fields},
     problem::ProblemDetails,
 };
 
 /// About sixty series of one month.
 const ROWS: u32 = 2_000;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct PartitionListQuery {
-    source: Option<String>,
-    customer_id: Option<String>,
-    query_name: Option<String>,
-    status: Option<String>,
-    month: Option<String>,
-    after: Option<String>,
-}
+impl Listed for PartitionView {
+    const PATH: &'static str = "/partitions";
+    const SECTION: NavSection = NavSection::Partitions;
+    const TITLE: &'static str = "Partitions";
+    const LEAD: &'static str = "A partition is one day of one query for one customer of a source. \
+        The validator decides whether it is good.";
 
-impl PartitionListQuery {
-    fn fields(&self) -> [(&'static str, Option<&str>); 4] {
-        [
-            ("source", self.source.as_deref()),
-            ("customer_id", self.customer_id.as_deref()),
-            ("query_name", self.query_name.as_deref()),
-            ("status", self.status.as_deref()),
-        ]
-    }
-
-    fn address(&self, month: &Month, after: Option<&str>) -> String {
-        let [one, two, three, four] = self.fields();
-        let month = month.to_string();
-        address("/partitions", &[one, two, three, four, ("month", Some(&month)), ("after", after)])
-    }
-
-    fn filter(&self, month: &Month) -> Result<PartitionFilter, ProblemDetails> {
-        let status = given(self.status.as_deref()).map(|name| {
-            PartitionStatus::from_name(name).ok_or_else(|| {
-                ProblemDetails::bad_request(format!("status: unknown value {name:?}"))
-            })
-        });
-        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        Ok(PartitionFilter {
-            source: text(&self.source),
-            customer_id: text(&self.customer_id),
-            query_name: text(&self.query_name),
-            since: LogicalDate::try_from(month.first).ok(),
-            until: LogicalDate::try_from(month.last()).ok(),
-            status: status.transpose()?,
-        })
+    fn address(key: &PartitionKey) -> String {
+        partition_address(key)
     }
 }
 
@@ -112,22 +80,16 @@ impl std::fmt::Display for Month {
 }
 
 /// The default month: the current one if it has partitions, else the month of the newest partition.
-async fn newest_month(app: &App, query: &PartitionListQuery) -> Result<Month, ProblemDetails> {
+async fn newest_month(app: &App, selection: &Selection) -> Result<Month, ProblemDetails> {
     let now = app.ops.now().to_zoned(jiff::tz::TimeZone::UTC).date();
-    let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-    let filter = PartitionFilter {
-        source: text(&query.source),
-        customer_id: text(&query.customer_id),
-        query_name: text(&query.query_name),
-        ..PartitionFilter::default()
-    };
+    let any = Selection { state: None, ..selection.clone() };
     let this = Month::of(now);
     let since = LogicalDate::try_from(this.first).ok();
-    let recent = PartitionFilter { since, ..filter.clone() };
+    let recent = Selection { since, ..any.clone() };
     if !app.ops.store().partitions_page(&recent, None, 1).await?.is_empty() {
         return Ok(this);
     }
-    let any = app.ops.store().partitions_page(&filter, None, ROWS).await?;
+    let any = app.ops.store().partitions_page(&any, None, ROWS).await?;
     let newest = any.iter().map(|partition| partition.key.logical_date().date()).max();
     Ok(newest.map_or(this, Month::of))
 }
@@ -135,58 +97,76 @@ async fn newest_month(app: &App, query: &PartitionListQuery) -> Result<Month, Pr
 pub(super) async fn list(
     app: AppState,
     Extension(caller): Extension<Caller>,
-    QueryParams(query): QueryParams<PartitionListQuery>,
+    QueryParams(pairs): QueryParams<Pairs>,
 ) -> PageResult<Response> {
-    let month = match given(query.month.as_deref()) {
-        Some(text) => Month::parse(text)?,
-        None => newest_month(&app, &query).await?,
+    let is_failure = |(name, _): &(String, String)| {
+        SelectionTerm::FAILURE.iter().any(|term| term.name() == name)
     };
-    let after = given(query.after.as_deref()).map(|text| {
-        text.parse::<PartitionKey>().map_err(|error| ProblemDetails::bad_request(error.to_string()))
+    // Failures of one cause may lie years apart: a list has them all, a calendar one month.
+    if pairs.iter().any(|pair| is_failure(pair) && !pair.1.is_empty()) {
+        return resource::list::<PartitionView>(app, Extension(caller), QueryParams(pairs)).await;
+    }
+    let (month, pairs): (Pairs, Pairs) =
+        of_form(pairs).into_iter().partition(|(name, _)| name == "month");
+    let params = Params::<PartitionView>::read(&pairs, OF_PAGES)?;
+    let month = match month.first() {
+        Some((_, text)) => Month::parse(text)?,
+        None => newest_month(&app, &params.selection).await?,
+    };
+    let selection = Selection {
+        since: LogicalDate::try_from(month.first).ok(),
+        until: LogicalDate::try_from(month.last()).ok(),
+        ..params.selection.clone()
+    };
+    let limit = PageLimit::without_data(ROWS);
+    let page = PartitionView::page(&app.ops, &selection, params.after.as_ref(), limit).await?;
+    let (series, next) = group_by_series(page.rows);
+    let fields = selection_fields::<PartitionView>(&params.selection);
+    let of_month = |month: &Month| {
+        fields.iter().cloned().chain([("month", month.to_string())]).collect::<Vec<_>>()
+    };
+    let next = next.map(|key| {
+        let after = ("after", key.to_string());
+        address("/partitions", of_month(&month).into_iter().chain([after]))
     });
-    let page_query = PartitionQuery {
-        filter: query.filter(&month)?,
-        terminal: false,
-        after: after.transpose()?,
-        limit: ROWS,
-    };
-    let page = app.ops.partitions_page(&page_query).await?;
-    let (series, next) = group_by_series(page);
-    let next = next.map(|key| query.address(&month, Some(&key.to_string())));
-    let names = PartitionStatus::ALL.map(PartitionStatus::name);
+    let bulk = [
+        ("retry", "Retry failed"),
+        ("reprocess", "Reprocess good"),
+        ("pause", "Pause"),
+        ("resume", "Resume"),
+    ];
+    let of_days = Selection { state: None, ..selection };
     let body = html! {
-        h1 { "Partitions" }
-        p.lead { "A partition is one day of one query for one customer of a source. The validator decides whether it is good." }
-        form.filters method="get" action="/partitions" {
-            (filter_field("source", "Source", query.source.as_deref()))
-            (filter_field("customer_id", "Customer", query.customer_id.as_deref()))
-            (filter_field("query_name", "Query", query.query_name.as_deref()))
-            (filter_choice("status", "Status", query.status.as_deref(), &names))
-            (filter_field("month", "Month", Some(&month.to_string())))
-            button type="submit" { "Show" }
-        }
+        h1 { (PartitionView::TITLE) }
+        p.lead { (PartitionView::LEAD) }
+        (filters::<PartitionView>(&params.selection, filter_field("month", "Month", Some(&month.to_string()))))
         section {
             h2 { (month) }
             p.pages {
-                @if let Some(before) = month.before() { a href=(query.address(&before, None)) { "← " (before) } }
-                @if let Some(after) = month.after() { a href=(query.address(&after, None)) { (after) " →" } }
+                @if let Some(before) = month.before() { a href=(address("/partitions", of_month(&before))) { "← " (before) } }
+                @if let Some(after) = month.after() { a href=(address("/partitions", of_month(&after))) { (after) " →" } }
             }
-            (calendar(&app, &month, &series))
+            (calendar(&month, &series))
             (more(next))
             div.legend {
                 @for state in ["success", "failed", "terminal", "pending", "reprocessing"] { (pill(state)) }
                 span { "· no entry" }
             }
         }
-        @if may_act(&caller) { (bulk(&query, &month)) }
+        @if may_act(&caller) {
+            section {
+                h2 { "All matching partitions of this month" }
+                div.actions { (bulk_links::<PartitionView>(&of_days, &bulk)) }
+            }
+        }
     };
     Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body).render(&app, &caller))
 }
 
-type Series = BTreeMap<(String, String, String), BTreeMap<Date, PartitionRecord>>;
+type Series = BTreeMap<(String, String, String), BTreeMap<Date, PartitionView>>;
 
 /// Groups a page by series. A full page may end within a series; that series is left to the next page.
-fn group_by_series(page: Vec<PartitionRecord>) -> (Series, Option<PartitionKey>) {
+fn group_by_series(page: Vec<PartitionView>) -> (Series, Option<PartitionKey>) {
     let is_full = page.len() >= ROWS as usize;
     let mut series = Series::new();
     for partition in page {
@@ -204,7 +184,7 @@ fn group_by_series(page: Vec<PartitionRecord>) -> (Series, Option<PartitionKey>)
     (series, last)
 }
 
-fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
+fn calendar(month: &Month, series: &Series) -> Markup {
     if series.is_empty() {
         return html! { p.empty { "No partitions match in this month." } };
     }
@@ -214,7 +194,7 @@ fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
             tbody { @for ((source, customer, query), days) in series { tr {
                 th.series scope="row" { (source) " / " (customer) " / " (query) }
                 @for day in month.days() { td { @match days.get(&day) {
-                    Some(partition) => (cell(app, partition)),
+                    Some(partition) => (cell(partition)),
                     None => span { "·" },
                 } } }
             } } }
@@ -222,47 +202,14 @@ fn calendar(app: &App, month: &Month, series: &Series) -> Markup {
     }
 }
 
-fn cell(app: &App, partition: &PartitionRecord) -> Markup {
-    let view = app.ops.show_partition(partition.clone());
-    let state = state(&view);
+fn cell(partition: &PartitionView) -> Markup {
+    let state = partition.state();
     let (class, sign) = style_of(state);
-    let title = format!(
-        "{}: {state}, {} attempts. {}",
-        view.logical_date, partition.attempt_count, view.why
-    );
+    let day = partition.logical_date;
+    let attempts = partition.attempt_count.unwrap_or(0);
+    let title = format!("{day}: {state}, {attempts} attempts. {}", partition.why);
     html! {
         a class=(class) href=(partition_address(&partition.key)) title=(title)
-            aria-label=(format!("{} {state}", view.logical_date)) { (sign) }
-    }
-}
-
-pub(super) fn state(view: &PartitionView) -> &'static str {
-    match (view.status, view.terminal) {
-        (Some("failed"), true) => "terminal",
-        (Some(status), _) => status,
-        (None, _) => "no_entry",
-    }
-}
-
-fn bulk(query: &PartitionListQuery, month: &Month) -> Markup {
-    let [one, two, three, _] = query.fields();
-    let (since, until) = (month.first.to_string(), month.last().to_string());
-    let preview = |action| {
-        let days = [("since", Some(since.as_str())), ("until", Some(until.as_str()))];
-        address(
-            "/partitions/preview",
-            &[("action", Some(action)), one, two, three, days[0], days[1]],
-        )
-    };
-    html! {
-        section {
-            h2 { "All matching partitions of this month" }
-            div.actions {
-                a href=(preview("retry")) { "Retry failed …" }
-                a href=(preview("reprocess")) { "Reprocess good …" }
-                a href=(preview("pause")) { "Pause …" }
-                a href=(preview("resume")) { "Resume …" }
-            }
-        }
+            aria-label=(format!("{day} {state}")) { (sign) }
     }
 }

@@ -9,7 +9,7 @@ use redrive_ops::{
 };
 use serde_json::Value;
 
-use crate::problem::ProblemDetails;
+use crate::{api::data_token, problem::ProblemDetails};
 
 /// The longest text of a row.
 const EXCERPT_CHARS: usize = 240;
@@ -45,17 +45,21 @@ pub(super) fn style_of(state: &str) -> (&'static str, &'static str) {
 }
 
 /// An instant relative to now.
-pub(super) fn when(at: &str, now: Timestamp) -> Markup {
-    let Ok(instant) = at.parse::<Timestamp>() else { return html! { (at) } };
+pub(super) fn when(instant: Timestamp, now: Timestamp) -> Markup {
     let (from, to, is_past) =
         if instant <= now { (instant, now, true) } else { (now, instant, false) };
     let apart = apart(from, to);
     let words = if is_past { format!("{apart} ago") } else { format!("in {apart}") };
-    html! { time.nowrap datetime=(at) title=(at) { (words) } }
+    html! { time.nowrap datetime=(instant) title=(instant) { (words) } }
 }
 
-pub(super) fn when_some(at: Option<&str>, now: Timestamp) -> Markup {
+pub(super) fn when_some(at: Option<Timestamp>, now: Timestamp) -> Markup {
     at.map_or_else(|| html! {}, |at| when(at, now))
+}
+
+/// Like [`when`], of an instant as text.
+pub(super) fn when_text(at: &str, now: Timestamp) -> Markup {
+    at.parse().map_or_else(|_| html! { (at) }, |at| when(at, now))
 }
 
 pub(super) fn excerpt(text: &str) -> Markup {
@@ -83,13 +87,14 @@ pub(super) fn encoded(part: &str) -> String {
     utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()
 }
 
-/// A path with query parameters; empty ones are left out.
-pub(super) fn address(path: &str, params: &[(&str, Option<&str>)]) -> String {
-    let given = params.iter().filter_map(|(name, value)| {
-        let value = value.filter(|value| !value.is_empty())?;
-        Some(format!("{name}={}", encoded(value)))
-    });
-    let given: Vec<String> = given.collect();
+/// A path with query parameters.
+pub(super) fn address<V: AsRef<str>>(
+    path: &str,
+    params: impl IntoIterator<Item = (&'static str, V)>,
+) -> String {
+    let given = params.into_iter();
+    let given: Vec<String> =
+        given.map(|(name, value)| format!("{name}={}", encoded(value.as_ref()))).collect();
     if given.is_empty() { path.to_owned() } else { format!("{path}?{}", given.join("&")) }
 }
 
@@ -129,6 +134,7 @@ pub(super) fn edit_form(action: &str, title: &str, field: &str, json: &str) -> M
         details.edit {
             summary { (title) }
             form method="post" action=(action) {
+                input type="hidden" name="token" value=(data_token(json));
                 label { span { "JSON" } textarea name=(field) rows="10" spellcheck="false" { (pretty) } }
                 label { span { "Reason" } input type="text" name="reason" maxlength="500"; }
                 button type="submit" { "Save" }
@@ -157,9 +163,25 @@ pub(super) fn act_button(action: &str, fields: &[(&str, &str)], name: &str) -> M
     }
 }
 
-/// The last id of a full page, where the next page starts.
-pub(super) fn last_of<T>(page: &[T], rows: u32, id: impl Fn(&T) -> i64) -> Option<String> {
-    page.last().filter(|_| page.len() >= rows as usize).map(|row| id(row).to_string())
+/// The journal of a unit, with a form that adds a remark.
+pub(super) fn unit_journal(
+    entries: &[JournalView],
+    act: Option<(&str, &str)>,
+    now: Timestamp,
+) -> Markup {
+    html! {
+        section {
+            h2 { "Journal" }
+            (journal(entries, false, now))
+            @if let Some((path, id)) = act {
+                form.actions method="post" action=(format!("{path}/act/note")) {
+                    input type="hidden" name="ids" value=(id);
+                    label { "Note" input type="text" name="text" maxlength="500" required; }
+                    button type="submit" { "Add" }
+                }
+            }
+        }
+    }
 }
 
 /// The page of a unit, given as in the journal.
@@ -168,6 +190,7 @@ pub(super) fn unit_address(unit: &str) -> Option<String> {
     Some(match kind {
         "run" => format!("/runs/{rest}"),
         "item" => format!("/uploads/{rest}"),
+        "cause" => format!("/causes/{rest}"),
         "sample" => format!("/dead-letters/{}", rest.split('/').next().unwrap_or(rest)),
         "partition" => {
             let key: redrive_core::PartitionKey = rest.parse().ok()?;
@@ -201,7 +224,7 @@ pub(super) fn attempts(
             } }
             tbody { @for attempt in attempts { tr {
                 td.number { (attempt.attempt) }
-                td { (when(&attempt.started_at, now)) }
+                td { (when_text(&attempt.started_at, now)) }
                 td.number { (rounded(attempt.took)) }
                 td { (pill(attempt.outcome)) }
                 td { (attempt.code.as_deref().unwrap_or_default()) }
@@ -230,7 +253,7 @@ pub(super) fn journal(entries: &[JournalView], with_unit: bool, now: Timestamp) 
                 th { "Details" }
             } }
             tbody { @for entry in entries { tr {
-                td { (when(&entry.at, now)) }
+                td { (when_text(&entry.at, now)) }
                 td.text { (entry.actor) }
                 td.nowrap { (entry.action) }
                 @if with_unit { td.text { @if let Some(unit) = &entry.unit { (unit_link(unit)) } } }

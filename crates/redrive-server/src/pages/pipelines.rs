@@ -7,64 +7,40 @@ use redrive_ops::{
     views::{PipelineRunView, PipelineStatsView},
     words::percent,
 };
-use redrive_store::PipelineRunFilter;
+use redrive_store::Selection;
 use serde::Deserialize;
 
 use super::{
     PageResult, charts,
     layout::{DashboardPage, NavSection, may_act},
-    parts::{
-        act_button, address, excerpt, filter_choice, filter_field, given, last_of, more, number,
-        pill, when_some,
-    },
+    parts::{act_button, address, given, number, pill, when},
+    resource::Listed,
 };
 use crate::{
-    api::{cancel_run, find_run, named, resume_run, start_run},
+    api::{cancel_run, find_run, resume_run, start_run},
     app::{App, AppState},
-    extract::{Form, PathParams, QueryParams},
+    extract::{Form, PathParams},
     guard::Caller,
     problem::ProblemDetails,
 };
 
-const ROWS: u32 = 50;
+impl Listed for PipelineRunView {
+    const PATH: &'static str = "/pipelines";
+    const SECTION: NavSection = NavSection::Pipelines;
+    const TITLE: &'static str = "Pipelines";
+    const LEAD: &'static str = "Runs of pipelines, newest first.";
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct PipelineRunListQuery {
-    pipeline: Option<String>,
-    status: Option<String>,
-    after: Option<i64>,
-}
+    fn address(id: &PipelineRunId) -> String {
+        format!("/pipelines/{id}")
+    }
 
-pub(super) async fn list(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    QueryParams(query): QueryParams<PipelineRunListQuery>,
-) -> PageResult<Response> {
-    let (pipeline, status) = (given(query.pipeline.as_deref()), given(query.status.as_deref()));
-    let names = PipelineStatus::ALL.map(PipelineStatus::name);
-    let known = named("status", status, PipelineStatus::from_name, &names)?;
-    let filter = PipelineRunFilter { pipeline: pipeline.map(str::to_owned), status: known };
-    let after = PipelineRunId(query.after.unwrap_or(i64::MAX));
-    let page = app.ops.store().pipeline_runs_page(&filter, after, ROWS).await?;
-    let last = last_of(&page, ROWS, |run| run.id.0);
-    let next = last.map(|last| {
-        let params = [("pipeline", pipeline), ("status", status), ("after", Some(last.as_str()))];
-        address("/pipelines", &params)
-    });
-    let runs: Vec<PipelineRunView> = page.iter().map(PipelineRunView::from).collect();
-    let body = html! {
-        h1 { "Pipelines" }
-        p.lead { "Runs of pipelines, newest first." }
-        form.filters method="get" action="/pipelines" {
-            (filter_field("pipeline", "Pipeline", pipeline))
-            (filter_choice("status", "Status", status, &names))
-            button type="submit" { "Show" }
-        }
-        @if may_act(&caller) { (startable(&app)) }
-        section { (table(&app, &runs)) (more(next)) }
-    };
-    Ok(DashboardPage::new(NavSection::Pipelines, "Pipelines", body).render(&app, &caller))
+    async fn above(app: &App, caller: &Caller, _: &Selection) -> PageResult<Markup> {
+        Ok(html! { @if may_act(caller) { (startable(app)) } })
+    }
+
+    fn own_cell(&self, heading: &str) -> Option<Markup> {
+        (heading == "success rate").then(|| charts::progress(self))
+    }
 }
 
 fn startable(app: &App) -> Markup {
@@ -82,27 +58,6 @@ fn startable(app: &App) -> Markup {
     }
 }
 
-fn table(app: &App, runs: &[PipelineRunView]) -> Markup {
-    if runs.is_empty() {
-        return html! { p.empty { "No runs match." } };
-    }
-    let now = app.ops.now();
-    html! {
-        div.scroll { table {
-            thead { tr { th { "Run" } th { "Status" } th { "Progress" } th.number { "Samples" } th.number { "Dead" } th { "Started" } th { "Stopped because" } } }
-            tbody { @for run in runs { tr {
-                td.text { a href=(format!("/pipelines/{}", run.id)) { (run.pipeline) " " (run.id) } }
-                td { (pill(run.status)) }
-                td.text { (charts::progress(run)) }
-                td.number { (number(run.total)) @if !run.source_done { "+" } }
-                td.number { @if run.dlq > 0 { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { (number(run.dlq)) } } @else { "0" } }
-                td { (when_some(Some(&run.started_at), now)) }
-                td.text { (excerpt(run.stop_reason.as_deref().unwrap_or_default())) }
-            } } }
-        } }
-    }
-}
-
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
@@ -112,7 +67,7 @@ pub(super) async fn show(
     let stats = app.ops.pipeline_stats(&record).await?;
     let (run, now) = (PipelineRunView::from(&record), app.ops.now());
     let body = html! {
-        h1 { (run.pipeline) " " (run.id) " " (pill(run.status)) }
+        h1 { (run.pipeline) " " (run.id) " " (pill(run.status.name())) }
         @if let Some(reason) = &run.stop_reason { p.next { strong { "Stopped because: " } (reason) } }
         @if may_act(&caller) { (actions(&run)) }
         div.grid {
@@ -121,7 +76,7 @@ pub(super) async fn show(
                 (charts::progress(&run))
                 p { (number(run.succeeded)) " of " (number(run.total)) @if !run.source_done { "+" } " succeeded, "
                     (number(run.skipped)) " skipped, " (number(run.dlq)) " dead, " (number(run.pending)) " pending." }
-                @if run.dlq > 0 { p { a href=(address("/dead-letters", &[("run", Some(&run.id.to_string()))])) { "Causes of failures" } } }
+                @if run.dlq > 0 { p { a href=(address("/dead-letters", [("run", run.id.to_string())])) { "Causes of failures" } } }
             }
             section.third { h2 { "Failure budget" } (charts::budget(&run)) }
             section { h2 { "Stages" } (stages(&stats)) }
@@ -137,8 +92,8 @@ pub(super) async fn show(
                 h2 { "Details" }
                 dl {
                     dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", complete" } }
-                    dt { "Started" } dd { (when_some(Some(&run.started_at), now)) " by " (run.started_by) }
-                    @if let Some(at) = &run.ended_at { dt { "Ended" } dd { (when_some(Some(at), now)) } }
+                    dt { "Started" } dd { (when(run.started_at, now)) " by " (run.started_by) }
+                    @if let Some(at) = run.ended_at { dt { "Ended" } dd { (when(at, now)) } }
                     @if let Some(rate) = run.success_rate { dt { "Success rate" } dd { (percent(rate)) } }
                 }
             }
@@ -176,9 +131,9 @@ fn actions(run: &PipelineRunView) -> Markup {
         |action: &str, name| act_button(&format!("/pipelines/{}/{action}", run.id), &[], name);
     html! {
         section { h2 { "Actions" } div.actions {
-            @if matches!(run.status, "aborted" | "cancelled") { (button("resume", "Resume")) }
-            @if run.status == "running" { (button("cancel", "Cancel")) }
-            @if matches!(run.status, "completed" | "partial_success" | "failed") { p.empty { "The run has ended." } }
+            @if matches!(run.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) { (button("resume", "Resume")) }
+            @if run.status == PipelineStatus::Running { (button("cancel", "Cancel")) }
+            @if matches!(run.status, PipelineStatus::Completed | PipelineStatus::PartialSuccess | PipelineStatus::Failed) { p.empty { "The run has ended." } }
         } }
     }
 }

@@ -5,130 +5,58 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
-use redrive_core::{RunId, RunStatus};
+use redrive_core::{RunEvent, RunId, RunStatus, Unit};
 use redrive_ops::{
-    ExplainTarget, Explanation,
-    views::RunView,
+    ExplainTarget, Explanation, run_state_name,
     words::{between, rounded},
 };
-use redrive_store::{PageLimit, QueueAction, RunFilter};
+use redrive_store::{QueueAction, RunRecord, Selection};
 use serde::Deserialize;
 
 use super::{
     PageResult,
-    changed::{done, preview, title_case},
+    causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        act_button, address, attempts, edit_form, excerpt, filter_choice, filter_field, given,
-        journal, json, last_of, more, parse_json, pill, when_some,
+        act_button, address, attempts, edit_form, given, json, parse_json, pill, unit_journal, when,
     },
+    resource::{Listed, bulk_links},
 };
 use crate::{
-    api::{RunActionRequest, change_queue, change_runs, edit_run, named, run_status_names},
+    api::{change_queue, edit_run},
     app::{App, AppState},
-    extract::{Form, PathParams, QueryParams},
+    extract::{Form, PathParams},
     guard::Caller,
     problem::ProblemDetails,
 };
 
-const ROWS: u32 = 100;
+impl Listed for RunRecord {
+    const PATH: &'static str = "/runs";
+    const SECTION: NavSection = NavSection::Runs;
+    const TITLE: &'static str = "Runs";
+    const LEAD: &'static str = "Runs of queues, by id.";
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RunListQuery {
-    queue: Option<String>,
-    category: Option<String>,
-    status: Option<String>,
-    after: Option<i64>,
-}
+    fn address(id: &RunId) -> String {
+        format!("/runs/{id}")
+    }
 
-pub(super) async fn list(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    QueryParams(query): QueryParams<RunListQuery>,
-) -> PageResult<Response> {
-    let status = given(query.status.as_deref());
-    let known = named("status", status, RunStatus::from_name, &run_status_names())?;
-    let filter = RunFilter {
-        queue: given(query.queue.as_deref()).map(str::to_owned),
-        category: given(query.category.as_deref()).map(str::to_owned),
-        status: known,
-    };
-    let after = RunId(query.after.unwrap_or(0));
-    let page = app.ops.store().runs_page(&filter, after, PageLimit::without_data(ROWS)).await?;
-    let last = last_of(&page, ROWS, |run| run.id.0);
-    let rows: Vec<RunView> = page.into_iter().map(RunView::from).collect();
-    let (queue, category) = (filter.queue.as_deref(), filter.category.as_deref());
-    let params = [("queue", queue), ("category", category), ("status", status)];
-    let next = last.map(|last| {
-        let [one, two, three] = params;
-        address("/runs", &[one, two, three, ("after", Some(&last))])
-    });
-    let body = html! {
-        h1 { "Runs" }
-        p.lead { "Runs of queues, by id." }
-        form.filters method="get" action="/runs" {
-            (filter_field("queue", "Queue", queue))
-            (filter_field("category", "Category", category))
-            (filter_choice("status", "Status", status, &run_status_names()))
-            button type="submit" { "Show" }
-        }
-        @if let (Some(queue), true) = (queue, may_act(&caller)) { (queue_actions(queue, &params)) }
-        section { (table(&app, &rows)) (more(next)) }
-    };
-    Ok(DashboardPage::new(NavSection::Runs, "Runs", body).render(&app, &caller))
-}
-
-fn queue_actions(queue: &str, params: &[(&str, Option<&str>); 3]) -> Markup {
-    let [one, two, three] = *params;
-    let preview = |action| address("/runs/preview", &[("action", Some(action)), one, two, three]);
-    html! {
-        section {
-            h2 { "Queue " (queue) }
-            div.actions {
-                a href=(preview("retry")) { "Retry all that match …" }
-                a href=(preview("cancel")) { "Cancel all that match …" }
-                (act_button("/queues/pause", &[("queue", queue)], "Pause"))
-                form.inline method="post" action="/queues/resume" {
-                    input type="hidden" name="queue" value=(queue);
-                    button type="submit" { "Resume" }
+    async fn above(_: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {
+        let actions = [("retry", "Retry all that match"), ("cancel", "Cancel all that match")];
+        Ok(html! {
+            @if let (Some(queue), true) = (&selection.queue, may_act(caller)) {
+                section {
+                    h2 { "Queue " (queue) }
+                    div.actions {
+                        (bulk_links::<Self>(selection, &actions))
+                        (act_button("/queues/pause", &[("queue", queue)], "Pause"))
+                        form.inline method="post" action="/queues/resume" {
+                            input type="hidden" name="queue" value=(queue);
+                            button type="submit" { "Resume" }
+                        }
+                    }
                 }
             }
-        }
-    }
-}
-
-fn table(app: &App, rows: &[RunView]) -> Markup {
-    if rows.is_empty() {
-        return html! { p.empty { "No runs match." } };
-    }
-    let now = app.ops.now();
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th.number { "Id" } th { "Queue" } th { "Category" } th { "Status" } th.number { "Attempts" }
-                th { "Submitted" } th { "Next retry" } th { "Error" }
-            } }
-            tbody { @for run in rows { tr {
-                td.number { a href=(format!("/runs/{}", run.id)) { (run.id) } }
-                td.text { (run.queue) }
-                td { (run.category) }
-                td { (pill(state(run))) }
-                td.number { (run.attempts) }
-                td { (when_some(Some(&run.submitted_at), now)) }
-                td { (when_some(run.next_retry_at.as_deref(), now)) }
-                td.text { (excerpt(run.error_message.as_deref().unwrap_or_default())) }
-            } } }
-        } }
-    }
-}
-
-/// Splits `error` into its two states.
-fn state(run: &RunView) -> &'static str {
-    match (run.status, &run.next_retry_at) {
-        ("error", Some(_)) => "waiting_for_retry",
-        ("error", None) => "given_up",
-        (status, _) => status,
+        })
     }
 }
 
@@ -137,57 +65,55 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
 ) -> PageResult<Response> {
-    let target = ExplainTarget::Unit(redrive_core::Unit::Run(RunId(id)));
+    let target = ExplainTarget::Unit(Unit::Run(RunId(id)));
     let Some(Explanation::Run(explanation)) = app.ops.explain(&target).await? else {
         return Err(ProblemDetails::not_found(format!("there is no run {id}")));
     };
     let (run, now) = (&explanation.run, app.ops.now());
-    let waited = match (run.submitted_at.parse(), explanation.attempts.first()) {
-        (Ok(from), Some(first)) => {
-            first.started_at.parse().ok().map(|to| rounded(between(from, to)))
-        }
-        _ => None,
-    };
+    let first = explanation.attempts.first().and_then(|first| first.started_at.parse().ok());
+    let waited = first.map(|first| rounded(between(run.submitted_at, first)));
     let body = html! {
-        h1 { "Run " (id) " " (pill(state(run))) }
+        h1 { "Run " (id) " " (pill(run_state_name(run.state()))) }
         p.next { strong { "Next: " } (explanation.next.because) }
         @if may_act(&caller) { section { h2 { "Actions" } (actions(run)) } }
         div.grid {
             section.half {
                 h2 { "Details" }
                 dl {
-                    dt { "Queue" } dd { a href=(address("/runs", &[("queue", Some(&run.queue))])) { (run.queue) } }
+                    dt { "Queue" } dd { a href=(address("/runs", [("queue", &run.queue)])) { (run.queue) } }
                     @if !run.category.is_empty() { dt { "Category" } dd { (run.category) } }
-                    dt { "Submitted" } dd { (when_some(Some(&run.submitted_at), now)) }
+                    dt { "Submitted" } dd { (when(run.submitted_at, now)) }
                     @if let Some(waited) = waited { dt { "Wait for the first attempt" } dd { (waited) } }
                     @if let Some(key) = &run.idempotency_key { dt { "Idempotency key" } dd { (key) } }
                     dt { "Attempts" } dd { (run.attempts) }
-                    @if let Some(owner) = &run.lease_owner { dt { "Held by" } dd { (owner) } }
+                    (cause_field(run.fingerprint.as_deref()))
+                    @if let Some(owner) = &run.lease_owner { dt { "Held by" } dd { (owner.0) } }
                 }
             }
             section.half {
-                (json("Payload", Some(run.payload_json())))
-                (json("Result", run.result_json()))
+                (json("Payload", Some(&run.payload)))
+                (json("Result", run.result.as_deref()))
                 (json("Last error", run.error_message.as_deref()))
             }
             section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
-            section { h2 { "Journal" } (journal(&explanation.journal, false, now)) }
+            (unit_journal(&explanation.journal, may_act(&caller).then_some(("/runs", &id.to_string())), now))
         }
     };
     Ok(DashboardPage::new(NavSection::Runs, format!("Run {id}"), body).render(&app, &caller))
 }
 
-fn actions(run: &RunView) -> Markup {
+fn actions(run: &RunRecord) -> Markup {
     let id = run.id.to_string();
-    let button = |action: &str, name| act_button(&format!("/runs/{action}"), &[("id", &id)], name);
+    let button =
+        |action: &str, name| act_button(&format!("/runs/act/{action}"), &[("ids", &id)], name);
     html! {
         div.actions {
-            @if matches!(run.status, "error" | "failed" | "needs_review" | "cancelled") { (button("retry", "Retry now")) }
-            @if matches!(run.status, "discovered" | "processing" | "error") { (button("cancel", "Cancel")) }
-            @if run.status == "passed" { p.empty { "The run has passed." } }
+            @if run.state().apply(RunEvent::Retry).is_ok() { (button("retry", "Retry now")) }
+            @if run.state().apply(RunEvent::Cancel).is_ok() { (button("cancel", "Cancel")) }
+            @if run.status == RunStatus::Passed { p.empty { "The run has passed." } }
         }
-        @if matches!(run.status, "discovered" | "error") {
-            (edit_form(&format!("/runs/{id}/edit"), "Edit the payload …", "payload", run.payload_json()))
+        @if matches!(run.status, RunStatus::Discovered | RunStatus::Error) {
+            (edit_form(&format!("/runs/{id}/edit"), "Edit the payload …", "payload", &run.payload))
         }
     }
 }
@@ -196,6 +122,7 @@ fn actions(run: &RunView) -> Markup {
 #[serde(deny_unknown_fields)]
 pub(super) struct RunEditForm {
     payload: String,
+    token: Option<String>,
     reason: Option<String>,
 }
 
@@ -207,71 +134,9 @@ pub(super) async fn edit(
     Form(form): Form<RunEditForm>,
 ) -> PageResult<Response> {
     let payload = parse_json("payload", &form.payload)?;
-    edit_run(&app, &caller, id, &payload, given(form.reason.as_deref())).await?;
+    let (token, reason) = (form.token.as_deref(), given(form.reason.as_deref()));
+    edit_run(&app, &caller, id, &payload, token, reason).await?;
     Ok(Redirect::to(&format!("/runs/{id}")).into_response())
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RunActionForm {
-    id: Option<i64>,
-    queue: Option<String>,
-    category: Option<String>,
-    status: Option<String>,
-    token: Option<String>,
-    reason: Option<String>,
-    action: Option<String>,
-}
-
-impl RunActionForm {
-    fn request(&self, dry_run: bool) -> RunActionRequest {
-        let text = |value: &Option<String>| given(value.as_deref()).map(str::to_owned);
-        RunActionRequest {
-            ids: self.id.into_iter().collect(),
-            queue: text(&self.queue),
-            category: text(&self.category),
-            status: text(&self.status),
-            dry_run,
-            token: text(&self.token),
-            reason: text(&self.reason),
-        }
-    }
-
-    fn back(&self) -> String {
-        match self.id {
-            Some(id) => format!("/runs/{id}"),
-            None => address("/runs", &self.fields()),
-        }
-    }
-
-    fn fields(&self) -> [(&'static str, Option<&str>); 3] {
-        let (queue, category) = (self.queue.as_deref(), self.category.as_deref());
-        [("queue", queue), ("category", category), ("status", self.status.as_deref())]
-    }
-}
-
-pub(super) async fn preview_action(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    QueryParams(form): QueryParams<RunActionForm>,
-) -> PageResult<Response> {
-    let name = form.action.as_deref().unwrap_or_default();
-    let changes = change_runs(&app, &caller, name, form.request(true)).await?;
-    let title = format!("{} runs?", title_case(name));
-    let action = format!("/runs/{name}");
-    let body = preview(&title, &changes, &action, &form.fields(), &form.back());
-    Ok(DashboardPage::new(NavSection::Runs, title, body).not_live().render(&app, &caller))
-}
-
-pub(super) async fn act(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    PathParams(name): PathParams<String>,
-    Form(form): Form<RunActionForm>,
-) -> PageResult<Response> {
-    let changes = change_runs(&app, &caller, &name, form.request(false)).await?;
-    let body = done(&format!("{}: done", title_case(&name)), &changes, &form.back());
-    Ok(DashboardPage::new(NavSection::Runs, "Runs", body).not_live().render(&app, &caller))
 }
 
 #[derive(Debug, Deserialize)]
@@ -297,7 +162,7 @@ pub(super) async fn act_on_queue(
     change_queue(&app, &caller, action, queue.to_owned(), reason).await?;
     let body = html! {
         h1 { "Queue " (queue) }
-        section { p { "The queue is " (state) "." } p { a href=(address("/runs", &[("queue", Some(queue))])) { "Back" } } }
+        section { p { "The queue is " (state) "." } p { a href=(address("/runs", [("queue", queue)])) { "Back" } } }
     };
     Ok(DashboardPage::new(NavSection::Runs, "Queue", body).not_live().render(&app, &caller))
 }

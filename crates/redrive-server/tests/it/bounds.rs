@@ -143,6 +143,30 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn a_client_that_never_reads_its_response_loses_its_place() {
+    let client_timeout = Duration::from_millis(500);
+    let limits = ServerLimits { connections: 1, client_timeout, ..ServerLimits::default() };
+    let site = small(limits).await;
+    let run = json!({ "queue": "q", "payload": "x".repeat(1_000_000) });
+    site.client.post("/v1/runs", &json!([run, run, run])).await.ok();
+    // More than the buffers of a connection hold.
+    let request = "GET /v1/runs?data=true HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20);
+    let deaf = loop {
+        let mut connection = site.client.connect().await;
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        connection.read_exact(&mut answer).await.unwrap();
+        // The place of the submission is free soon.
+        if &answer == b"HTTP/1.1 200" {
+            break connection;
+        }
+    };
+    let served = async { while site.client.get("/v1/runs").await.status != 200 {} };
+    tokio::time::timeout(Duration::from_secs(30), served).await.expect("the place is free again");
+    drop(deaf);
+}
+
+#[tokio::test]
 async fn whoever_asks_too_often_is_told_to_wait() {
     let site = small(ServerLimits { requests_a_second: 20, ..ServerLimits::default() }).await;
     let mut refused = None;

@@ -66,7 +66,7 @@ async fn many_partitions_are_changed_by_the_token_of_a_dry_run() {
         .await;
     let reprocess = json!({ "source": "ads", "until": "2026-01-01", "force": true });
     look_and_act(client, "/v1/partitions/reprocess", reprocess, 2).await;
-    let one = json!({ "partition": "partition:ads/1234/daily/2026-01-05" });
+    let one = json!({ "ids": ["partition:ads/1234/daily/2026-01-05"] });
     let done = client.post("/v1/partitions/resume", &one).await.ok();
     assert_eq!(outcomes(&done, "done"), 1, "one that is named needs no token: {done}");
 }
@@ -91,7 +91,7 @@ async fn a_selection_that_changed_meanwhile_refuses_the_token_and_changes_nothin
         (
             "/v1/partitions/pause",
             json!({ "source": "ads" }),
-            json!({ "partition": "ads/1234/daily/2026-01-01" }),
+            json!({ "ids": ["ads/1234/daily/2026-01-01"] }),
         ),
     ] {
         let look = client.post(path, &with(&body, "dry_run", true)).await.ok();
@@ -127,7 +127,7 @@ async fn every_change_is_journalled_with_who_did_it_and_looking_is_not() {
     let site = Running::full().await;
     let client = site.client.with("Redrive-Actor", "anna");
     let before = site.journal().await.len();
-    let partition = json!({ "partition": "ads/1234/daily/2026-01-02", "force": true });
+    let partition = json!({ "ids": ["ads/1234/daily/2026-01-02"], "force": true });
     let steps = [
         ("/v1/runs/retry", json!({ "ids": [1] }), "run.retry"),
         ("/v1/runs/cancel", json!({ "ids": [1] }), "run.cancel"),
@@ -161,9 +161,13 @@ async fn the_dashboard_previews_what_many_would_become_and_does_it_when_confirme
     let site = Running::full().await;
     let browser = site.client.browsing();
     for (look, act, count) in [
-        ("/dead-letters/preview?pipeline=flour", "/dead-letters/reprocess", DEAD),
-        ("/runs/preview?action=retry&queue=work", "/runs/retry", 9),
-        ("/uploads/preview?upload=tiles&group=g", "/uploads/reset", ITEMS),
+        (
+            "/dead-letters/preview?action=reprocess&pipeline=flour",
+            "/dead-letters/act/reprocess",
+            DEAD,
+        ),
+        ("/runs/preview?action=retry&queue=work", "/runs/act/retry", 9),
+        ("/uploads/preview?action=reset&upload=tiles&group=g", "/uploads/act/reset", ITEMS),
         (
             "/partitions/preview?action=retry&source=ads&since=2026-01-01&until=2026-01-31&force=true",
             "/partitions/act/retry",

@@ -9,9 +9,13 @@ import sys
 sys.path.insert(0, sys.argv[1])
 
 from redrive_client import Client
+from redrive_client.api.partitions import partitions_backfill, partitions_list
 from redrive_client.api.queues import queues_pause
 from redrive_client.api.runs import runs_list, runs_retry, runs_show, runs_submit
-from redrive_client.models import NewRunBody, PauseRequest, ProblemDetails, RunActionRequest, SubmissionView, SubmittedView
+from redrive_client.api.why import why
+from redrive_client.models import BackfillRequest, BulkOutcomeUnitChange, ItemExplanation
+from redrive_client.models import PartitionExplanation, RunExplanation, SampleExplanation
+from redrive_client.models import NewRunBody, PauseRequest, ProblemDetails, RunAction, SubmissionView, SubmittedView
 
 client = Client(base_url=sys.argv[2])
 
@@ -36,8 +40,26 @@ assert missing.type_ == "urn:redrive:problem:not-found", missing
 assert runs_show.sync(client=client, id=new.id).payload == {"n": 1}
 assert runs_list.sync(client=client, queue="fresh", data=True).items[0].payload == {"n": 1}
 assert "payload" not in runs_list.sync(client=client, queue="fresh").items[0].to_dict()
-assert runs_retry.sync(client=client, body=RunActionRequest(ids=[1], dry_run=True)).count == 1
+assert runs_retry.sync(client=client, body=RunAction(ids=[1], dry_run=True)).count == 1
 assert queues_pause.sync(client=client, queue="fresh", body=PauseRequest(reason="tired")).changed
+
+day = partitions_list.sync(client=client).items[0]
+units = {
+    f"run:{new.id}": RunExplanation,
+    "item:1": ItemExplanation,
+    "sample:1": SampleExplanation,
+    f"partition:{day.source}/{day.customer_id}/{day.query_name}/{day.logical_date}": PartitionExplanation,
+}
+for unit, kind in units.items():
+    told = check(why.sync_detailed(client=client, unit=unit), 200, kind)
+    assert told.unit.startswith(unit) and told.next_.because, told
+
+days = dict(source="ads", customers=["1234"], queries=["daily"], since="2026-03-01", until="2026-03-02")
+dry = BackfillRequest(**days, dry_run=True)
+plan = check(partitions_backfill.sync_detailed(client=client, body=dry), 200, BulkOutcomeUnitChange)
+real = BackfillRequest(**days, token=plan.token)
+done = check(partitions_backfill.sync_detailed(client=client, body=real), 200, BulkOutcomeUnitChange)
+assert (plan.count, done.count) == (2, 2), (plan, done)
 
 lists = """
     dead_letters.dead_letters_list dead_letters.dead_letters_causes journal.journal_list partitions.partitions_list
@@ -49,4 +71,4 @@ for name in lists.split():
     answer = module.sync_detailed(client=client)
     assert answer.status_code == 200 and answer.parsed is not None, (name, answer.content)
     rows = answer.parsed if isinstance(answer.parsed, list) else getattr(answer.parsed, "items", [1])
-    print(name, len(rows))
+    assert rows, name

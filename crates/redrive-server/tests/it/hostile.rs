@@ -92,9 +92,9 @@ async fn pages(site: &Running) -> Vec<String> {
         pages.push(format!("/partitions/{}", parts.join("/")));
     }
     pages.push("/pipelines/1".to_owned());
-    pages.push("/dead-letters/preview?all=true".to_owned());
+    pages.push("/dead-letters/preview?action=reprocess&all=true".to_owned());
     pages.push("/runs/preview?action=retry&queue=work".to_owned());
-    pages.push("/uploads/preview?upload=tiles&group=g".to_owned());
+    pages.push("/uploads/preview?action=reset&upload=tiles&group=g".to_owned());
     pages.push("/partitions/preview?action=retry&source=ads".to_owned());
     pages
 }

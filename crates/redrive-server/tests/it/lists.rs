@@ -1,6 +1,6 @@
 //! Lists in pages: every row once, and nothing that is not understood.
 
-use redrive_store::{NewRun, Operator};
+use redrive_store::{JournalEntry, NewRun, Operator};
 use serde_json::{Value, json};
 
 use crate::{
@@ -36,7 +36,7 @@ async fn every_row_of_every_list_comes_once_whatever_the_size_of_the_page() {
         ("/v1/runs?queue=work&category=a&status=passed", 8),
         ("/v1/partitions", 10),
         ("/v1/partitions?status=failed", 8),
-        ("/v1/partitions?terminal=true&since=2026-01-03", 0),
+        ("/v1/partitions?state=terminal&since=2026-01-03", 0),
         ("/v1/partitions?source=ads&customer_id=1234&query_name=daily&until=2026-01-03", 3),
         ("/v1/partitions/ads/1234/daily/2026-01-02/history", 1),
         ("/v1/readable", 2),
@@ -93,6 +93,7 @@ async fn a_parameter_that_is_not_understood_is_refused_instead_of_selecting_too_
         ("/v1/partitions?since=yesterday", "YYYY-MM-DD"),
         ("/v1/items?status=broken", "upload_giveup"),
         ("/v1/pipeline-runs?status=broken", "aborted"),
+        ("/v1/dead-letters?newest=true&limit=1001", "1 to 1000"),
         ("/v1/why?unit=run:x", "run:ID"),
         ("/partitions?month=2026-1", "YYYY-MM"),
     ] {
@@ -137,4 +138,36 @@ async fn a_list_of_long_messages_ends_early_too() {
     assert!(answer.body.len() < 5_000_000, "{}", answer.body.len());
     assert!(answer.ok()["next"].is_string());
     assert_eq!(walk(&site.client, "/v1/journal", 10_000).await.len(), 700);
+}
+
+#[tokio::test]
+async fn the_journal_of_large_edits_comes_in_pages_and_an_explanation_shortens_it() {
+    let site = Running::empty().await;
+    assert_eq!(site.client.post("/v1/runs", &json!({ "queue": "q" })).await.status, 201);
+    let old = "x".repeat(1_000_000);
+    let edit = JournalEntry {
+        at: jiff::Timestamp::UNIX_EPOCH,
+        actor: "ann".to_owned(),
+        action: "run.edit".to_owned(),
+        unit: Some("run:1".to_owned()),
+        filter: None,
+        details: json!({ "payload": old, "reason": "a typo" }).to_string(),
+        dedupe_key: None,
+    };
+    site.store.append_journal(&vec![edit; 9]).await.unwrap();
+    let answer = site.client.get("/v1/journal?limit=10000").await;
+    assert!(answer.body.len() < 6_000_000, "{}", answer.body.len());
+    assert_eq!(answer.ok()["items"][0]["details"]["payload"], old);
+    for path in ["/v1/journal", "/v1/journal?unit=run:1"] {
+        assert_eq!(walk(&site.client, path, 10_000).await.len(), 9, "{path}");
+    }
+    let page = site.client.browsing().get("/journal").await.body;
+    assert!(page.len() < 100_000 && page.contains("Next page"), "{}", page.len());
+    let why = site.client.get("/v1/why?unit=run:1").await;
+    assert!(why.body.len() < 100_000, "{}", why.body.len());
+    let journal = why.ok()["journal"].clone();
+    assert_eq!(journal.as_array().unwrap().len(), 9);
+    assert_eq!(journal[8]["details"]["reason"], "a typo");
+    let start = journal[8]["details"]["payload"].as_str().unwrap();
+    assert!(start.starts_with("\"xxx") && start.ends_with("x… (1000002 bytes)"), "{start}");
 }

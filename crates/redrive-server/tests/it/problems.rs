@@ -57,11 +57,12 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
     post("/v1/runs/retry", json!({ "queue": "a\u{0}" })).await.problem(400);
     post("/v1/partitions/explode", json!({ "all": true })).await.problem(404);
     post("/v1/partitions/retry", json!({})).await.problem(400);
-    let both = json!({ "partition": "ads/1234/daily/2026-01-02", "source": "ads" });
+    let both = json!({ "ids": ["ads/1234/daily/2026-01-02"], "source": "ads" });
     post("/v1/partitions/retry", both).await.problem(400);
     post("/v1/dead-letters/reprocess", json!({})).await.problem(400);
     post("/v1/dead-letters/reprocess", json!({ "ids": [1], "all": true })).await.problem(400);
-    post("/v1/items/reset", json!({ "upload": "tiles" })).await.problem(400);
+    post("/v1/items/reset", json!({ "state": "given_up" })).await.problem(400);
+    post("/v1/items/reset", json!({ "upload": "tiles" })).await.problem(428);
     post("/v1/pipeline-runs/1/cancel", json!({})).await.problem(409);
     post("/v1/pipelines/nobody/runs", json!({})).await.problem(404);
     post("/v1/prune", json!({})).await.problem(400);
@@ -85,14 +86,11 @@ async fn rows_that_cannot_be_read_say_whether_they_ever_will_be() {
         async |day: &str| client.get(&format!("/v1/partitions/ads/1234/daily/{day}/rows")).await;
     assert_eq!(rows("2025-01-01").await.problem(409)["reason"], "missing");
     assert_eq!(rows("2026-01-02").await.problem(409)["reason"], "failed");
-    let mark = json!({ "partition": "ads/1234/daily/2026-01-02" });
+    let mark = json!({ "ids": ["ads/1234/daily/2026-01-02"] });
     client.post("/v1/partitions/mark-terminal", &mark).await.ok();
     assert_eq!(rows("2026-01-02").await.problem(410)["reason"], "gone");
     client.post("/v1/partitions/clear-terminal", &mark).await.ok();
-    client
-        .post("/v1/partitions/retry", &json!({ "partition": mark["partition"], "force": true }))
-        .await
-        .ok();
+    client.post("/v1/partitions/retry", &json!({ "ids": mark["ids"], "force": true })).await.ok();
     assert_eq!(rows("2026-01-02").await.problem(409)["reason"], "late");
 }
 

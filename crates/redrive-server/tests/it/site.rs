@@ -77,13 +77,21 @@ impl Running {
     }
 
     pub(crate) async fn with(access: Access, limits: ServerLimits) -> Self {
+        Self::with_clock(access, limits, Arc::new(SystemClock)).await
+    }
+
+    pub(crate) async fn with_clock(
+        access: Access,
+        limits: ServerLimits,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::File(folder.path().join("store.db"));
         let options = SqliteOptions::default();
         let store = SqliteStore::open(location, options, SystemClock.now()).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let raw = RawSink::folder(folder.path().join("raw"));
-        let ops = Ops::new(store.clone(), None, PartitionRules::default(), raw);
+        let ops = Ops::new(store.clone(), None, PartitionRules::default(), raw).with_clock(clock);
         let pipelines = vec![pipeline("it stands still")];
         let uploads = receiver::uploads(&store);
         let archive = Some(folder.path().join("archive"));

@@ -30,6 +30,31 @@ async fn a_payload_is_edited_over_the_api_and_by_the_form_of_the_run() {
     assert_eq!(edits.count(), 2);
 }
 
+// FIX-2, FIX-5
+#[tokio::test]
+async fn a_form_that_is_out_of_date_overwrites_no_newer_edit() {
+    let site = Running::full().await;
+    for (list, page, of, field) in [
+        ("/v1/runs?status=error&limit=1", "runs", "/v1/runs", "payload"),
+        ("/v1/dead-letters?limit=1", "dead-letters", "/v1/samples", "data"),
+    ] {
+        let id = site.client.get(list).await.ok()["items"][0]["id"].to_string();
+        let shown = site.client.browsing().get(&format!("/{page}/{id}")).await.body;
+        let token = shown.split("name=\"token\" value=\"").nth(1).unwrap();
+        let token = token.split('"').next().unwrap();
+        let save = async |number| {
+            let form = format!("token={token}&{field}={number}&reason=");
+            site.client.browsing().submit(&format!("/{page}/{id}/edit"), &form).await
+        };
+        assert_eq!(save(7).await.status, 303);
+        let late = save(8).await;
+        assert_eq!(late.status, 409);
+        assert!(late.body.contains("has changed meanwhile"), "{}", late.body);
+        let kept = site.client.get(&format!("{of}/{id}")).await.ok();
+        assert_eq!(kept[field], 7);
+    }
+}
+
 #[tokio::test]
 async fn the_same_submission_under_the_same_key_is_made_once() {
     let site = Running::empty().await;

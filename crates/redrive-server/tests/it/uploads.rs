@@ -71,6 +71,8 @@ async fn an_item_is_replaced_dropped_and_marked_over_the_api() {
     assert_eq!(act("trust", second).await, "refused", "the mark is final");
     assert_eq!(act("drop", 1).await, "done");
     site.client.get("/v1/items/1").await.problem(404);
+    let why = site.client.get("/v1/why?unit=item:1").await.problem(404);
+    assert!(why["detail"].as_str().unwrap().contains("was dropped at"), "{why}");
     assert_eq!(site.client.get(&format!("/v1/items/{second}")).await.ok()["status"], "rejected");
 }
 

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::symlink, process::Command};
 use redrive_core::RunId;
 use redrive_sqlite::{SqliteOptions, SqliteStore};
 use redrive_store::{
-    Error, Journal as _, JournalFilter, Migrator as _, RunFilter, Runs as _, Store as _,
+    Error, Journal as _, JournalFilter, Migrator as _, Runs as _, Selection, Store as _,
 };
 
 use crate::scratch::{Scratch, all_runs, at, claim, entry, submit, told};
@@ -183,7 +183,7 @@ async fn damage_inside_is_told_when_it_is_met_and_a_command_that_meets_it_change
     let store = scratch.open();
     let everything = JournalFilter::default();
     let met = [
-        store.runs_page(&RunFilter::default(), RunId(0), 10_000.into()).await.unwrap_err(),
+        store.runs_page(&Selection::default(), RunId(0), 10_000.into()).await.unwrap_err(),
         store.claim_runs(&claim(2_000)).await.unwrap_err(),
         store.journal_page(&everything, 0, 10_000).await.unwrap_err(),
     ];

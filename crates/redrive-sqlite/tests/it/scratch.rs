@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::RunId;
 use redrive_sqlite::{Location, SqliteMigrator, SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, Error, JournalEntry, NewRun, RunCompletion, RunFilter,
-    RunFinish, Runs, SubmittedRun, Verdict, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, Error, JournalEntry, NewRun, RunCompletion, RunFinish,
+    Runs, Selection, SubmittedRun, Verdict, WorkerId,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -188,7 +188,7 @@ pub(crate) fn entry(action: &str) -> JournalEntry {
 pub(crate) async fn all_runs(store: &SqliteStore) -> Vec<RunId> {
     let (mut after, mut ids) = (RunId(0), Vec::new());
     loop {
-        let page = store.runs_page(&RunFilter::default(), after, 10_000.into()).await.unwrap();
+        let page = store.runs_page(&Selection::default(), after, 10_000.into()).await.unwrap();
         let Some(last) = page.last() else { return ids };
         after = last.id;
         ids.extend(page.iter().map(|run| run.id));

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use redrive_core::RunId;
 use redrive_sqlite::{SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    Journal as _, LeaseRef, LeaseRelease, Leased, Leases as _, RunFilter, Runs as _, Store as _,
+    Journal as _, LeaseRef, LeaseRelease, Leased, Leases as _, Runs as _, Selection, Store as _,
     WorkerId,
 };
 use rusqlite::{Connection, types::Value};
@@ -140,7 +140,7 @@ fn inline_a_call_is_done_when_it_returns() {
     let mut call = store.submit_runs(&[], at(0));
     let polled = begun(call.as_mut());
     assert!(polled.is_ready());
-    let filter = RunFilter::default();
+    let filter = Selection::default();
     let mut read = store.runs_page(&filter, RunId(0), 10.into());
     let polled = begun(read.as_mut());
     assert!(polled.is_ready());

@@ -10,4 +10,5 @@
 
 mod actions;
 mod new_run;
+mod row_reader;
 mod schema;

@@ -34,12 +34,15 @@ pub enum NotifyEvent {
     Abort,
     /// The number of dead letters of a pipeline run passed a multiple of `dead-letters.every`.
     DeadLetters,
+    /// A cause that was marked as fixed came back.
+    CauseReturn,
 }
 
-const EVENTS: [(&str, NotifyEvent); 3] = [
+const EVENTS: [(&str, NotifyEvent); 4] = [
     ("giveup", NotifyEvent::Giveup),
     ("abort", NotifyEvent::Abort),
     ("dead-letters", NotifyEvent::DeadLetters),
+    ("cause-return", NotifyEvent::CauseReturn),
 ];
 
 #[derive(Debug, Clone, PartialEq)]

@@ -105,13 +105,17 @@ impl Policies {
         if let Some(problem) = misplaced(&overrides, preset) {
             return value.refuse(problem, "remove it here");
         }
-        if let Some(unknown) = unknown_code(&overrides, preset, codes) {
+        let unknown = unknown_codes(&overrides, preset, codes);
+        for name in &unknown {
             let known = named::ALL.into_iter().chain(codes.iter().map(String::as_str));
-            return value.refuse_with_help(
-                format!("no failure here has the code {unknown:?}"),
-                format!("what the handler states is declared there: codes = [{unknown:?}]"),
-                suggestion(unknown, known),
+            value.refuse_with_help::<()>(
+                format!("no failure here has the code {name:?}"),
+                format!("what the handler states is declared there: codes = [{name:?}]"),
+                suggestion(usual_name(name), known),
             );
+        }
+        if !unknown.is_empty() {
+            return None;
         }
         let choice = PolicyChoice::over(preset, name, overrides);
         choice
@@ -180,20 +184,33 @@ fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str
     None
 }
 
-/// A name in `retriable` that no failure of these units can have (CLS-8). Partitions are retried whatever failed.
-fn unknown_code<'a>(
+/// The names in `retriable` that no failure of these units can have (CLS-8). Partitions are retried whatever failed.
+fn unknown_codes<'a>(
     overrides: &'a PolicyOverrides,
     preset: Preset,
     codes: &[String],
-) -> Option<&'a str> {
-    let Some(Retriable::Codes(listed)) = &overrides.retriable else { return None };
+) -> Vec<&'a str> {
+    let Some(Retriable::Codes(listed)) = &overrides.retriable else { return Vec::new() };
+    if preset == Preset::Partition {
+        return Vec::new();
+    }
     let names = listed.iter().filter_map(|code| match code {
         Code::Name(name) => Some(name.as_str()),
         Code::Number(_) => None,
     });
-    let mut unknown =
-        names.filter(|name| !named::is_known(name) && !codes.iter().any(|code| code == name));
-    unknown.next().filter(|_| preset != Preset::Partition)
+    names.filter(|name| !named::is_known(name) && !codes.iter().any(|code| code == name)).collect()
+}
+
+/// What Redrive calls a failure that C, Node and Python name after its error number.
+fn usual_name(name: &str) -> &str {
+    match name.to_ascii_lowercase().trim_start_matches(':') {
+        "econnrefused" | "conn_refused" | "connectionrefusederror" => named::CONNECTION_REFUSED,
+        "econnreset" | "conn_reset" | "epipe" | "connectionreseterror" => named::CONNECTION_RESET,
+        "etimedout" => named::CONNECTION_TIMEOUT,
+        "timeouterror" => named::TIMEOUT,
+        "enotfound" | "eai_again" | "gaierror" => named::DNS,
+        _ => name,
+    }
 }
 
 /// Notes the problems of a policy at the keys that cause them. `key_of` maps a field to its key. If

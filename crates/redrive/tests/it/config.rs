@@ -171,7 +171,13 @@ fn another_backoff_does_not_inherit_the_jitter_of_the_preset() {
 fn a_name_that_no_failure_can_have_is_refused_in_a_list_of_codes() {
     let listed = |code: &str| queue(&format!("policy = {{ retriable = [429, {code:?}] }}"));
     wrong(&listed(":timeout"), "queue[0].policy", &["\":timeout\"", "did you mean `timeout`?"]);
-    wrong(&listed("econnrefused"), "queue[0].policy", &["no failure here", "connection_refused"]);
+    let usual = "did you mean `connection_refused`?";
+    wrong(&listed("econnrefused"), "queue[0].policy", &["no failure here", usual]);
+    let several = parse(&queue("policy = { retriable = [\"ECONNRESET\", 429, \"Timeot\"] }"));
+    let several = several.unwrap_err().render(false);
+    for part in ["\"ECONNRESET\"", "`connection_reset`", "\"Timeot\"", "`timeout`"] {
+        assert!(several.contains(part), "{several}");
+    }
     wrong(&listed("quota"), "queue[0].policy", &["\"quota\"", "codes ="]);
     good(&listed("timeout"));
     good(&listed("signal_9"));

@@ -7,6 +7,7 @@ use std::{process::ExitStatus, time::Duration};
 
 use async_trait::async_trait;
 use redrive_core::{Cause, Failure};
+use serde_json::{Map, Value};
 
 use super::{
     ExecHandler, ProgramInput,
@@ -17,9 +18,7 @@ use super::{
 use crate::{
     Call, Extractor, Outcome, RowWriter, Stop,
     handlers::{
-        program::report::{
-            exit_failure, explain, explain_death, outcome, printable, timeout_failure,
-        },
+        program::report::{self, exit_failure, explain, explain_death, printable, timeout_failure},
         reply::Reply,
     },
 };
@@ -36,7 +35,13 @@ impl Extractor for ExecHandler {
         time_limit: Duration,
         stop: Stop,
     ) -> Outcome {
-        self.run_for_output(&call.into(), time_limit, stop, &mut RowSink(rows)).await
+        let mut sink = RowSink { rows, last: LastLine::default() };
+        let outcome = self.run_for_output(&call.into(), time_limit, stop, &mut sink).await;
+        let is_unexplained = matches!(outcome, Outcome::Answered { value: None, .. });
+        match instead_of_row(sink.last.line()).filter(|_| is_unexplained) {
+            Some(error) => report::outcome(error, ""),
+            None => outcome,
+        }
     }
 }
 
@@ -56,14 +61,29 @@ impl ExecHandler {
     }
 }
 
-struct RowSink<'a>(&'a RowWriter);
+struct RowSink<'a> {
+    rows: &'a RowWriter,
+    last: LastLine,
+}
 
 impl OutputSink for RowSink<'_> {
     const NEEDS_ALL: bool = true;
 
     async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
-        self.0.write(chunk).await
+        self.last.push(chunk);
+        self.rows.write(chunk).await
     }
+}
+
+/// The error that a program printed to stdout, as other handlers do, instead of a last row. A row that has anything else
+/// is a row.
+fn instead_of_row(line: &[u8]) -> Option<Reply> {
+    let row: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    let error = row.get("error").filter(|_| row.len() == 1)?.as_object()?;
+    let known = ["code", "message", "class", "retry_after"];
+    let is_reply = (error.contains_key("code") || error.contains_key("message"))
+        && error.keys().all(|key| known.contains(&key.as_str()));
+    Reply::of_object(row).ok().flatten().filter(|_| is_reply)
 }
 
 fn conclude(program: FinishedProgram, time_limit: Duration) -> Outcome {
@@ -93,7 +113,7 @@ fn conclude(program: FinishedProgram, time_limit: Duration) -> Outcome {
 /// Exit 0. Logs go to stderr too, so a line that is almost a reply is ignored.
 fn answered(last_stderr_line: &LastLine) -> Outcome {
     match Reply::parse(last_stderr_line.line()) {
-        Ok(Some(reply)) => outcome(reply, ""),
+        Ok(Some(reply)) => report::outcome(reply, ""),
         Ok(None) | Err(_) => Outcome::Answered { value: None, verdict: None },
     }
 }

@@ -5,19 +5,18 @@
 //! leads its own process group, output is read into bounded memory, every wait has a limit, and the group is
 //! killed when the program is done.
 //!
-//! [`environment`] defines the variables of a program, [`lookup`] finds it in `PATH`, [`group`] is the process
+//! [`environment`] defines the variables of a program, [`lookup`] finds it in `PATH`, [`process_group`] is the process
 //! group, [`termination`] ends it, [`output`] keeps the relevant part of the output, and [`report`] makes
-//! failures and messages, with what [`crash`] finds in stderr.
+//! failures and messages, with what [`headline`](redrive_core::headline) finds in stderr.
 
 mod invalid;
 
 pub(crate) mod environment;
 mod lookup;
 
-mod group;
+mod process_group;
 mod termination;
 
-mod crash;
 pub(crate) mod output;
 pub(crate) mod report;
 
@@ -34,11 +33,11 @@ use tokio::process::Command;
 
 use crate::Outcome;
 
+pub use self::{invalid::InvalidProgram, lookup::program_problem};
 pub(crate) use self::{
-    group::{Pipes, ProcessGroup},
+    process_group::{Pipes, ProcessGroup},
     termination::{DRAIN_LIMIT, KILL_LIMIT, terminate},
 };
-pub use self::{invalid::InvalidProgram, lookup::program_problem};
 
 /// How long a program has to exit after TERM, by default.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);

@@ -2,10 +2,9 @@
 
 use std::{io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration};
 
-use redrive_core::{Cause, Code, Failure, HumanDuration, Message, STDERR_MARK, named};
+use redrive_core::{Cause, Code, Failure, HumanDuration, Message, STDERR_MARK, headline, named};
 use rustix::io::Errno;
 
-use super::crash;
 use crate::{
     Outcome,
     handlers::reply::{BadReply, Reply, ReportedError},
@@ -23,7 +22,7 @@ pub(crate) fn explain(what: &str, stderr: &str) -> String {
 /// The message about a program that died. An error that its stderr reports comes first, because lists show
 /// the beginning of a message.
 pub(crate) fn explain_death(what: &str, stderr: &str) -> String {
-    match (crash::headline(stderr), what) {
+    match (headline(stderr), what) {
         (None, what) => explain(what, stderr),
         (Some(error), "") => explain(&error, stderr),
         (Some(error), what) => explain(&format!("{error}; {what}"), stderr),

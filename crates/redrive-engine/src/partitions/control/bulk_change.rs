@@ -1,11 +1,11 @@
 //! Applies a command to its selection, a page at a time.
 
 use redrive_core::{PartitionKey, PartitionStatus};
-use redrive_store::{PartitionAction, PartitionFilter, Result};
+use redrive_store::{PartitionAction, Result, Selection};
 
 use super::{
     Control, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode, SweepTarget,
-    selection::{applies_to, implied_status, single_key},
+    selection::{applies_to, implied_status},
 };
 
 /// Partitions read and changed at a time.
@@ -27,9 +27,9 @@ pub struct Sweep<'a> {
 enum Remaining<'a> {
     One(PartitionKey),
     /// The whole filter. A retry first lists the partitions that are already pending.
-    All(PartitionFilter),
+    All(Selection),
     Matching {
-        filter: PartitionFilter,
+        filter: Selection,
         after: Option<PartitionKey>,
     },
     Keys(Box<dyn Iterator<Item = PartitionKey> + Send + Sync + 'a>),
@@ -45,11 +45,14 @@ impl<'a> Sweep<'a> {
     ) -> Self {
         let remaining = match selection {
             PartitionSelection::Grid(grid) => Remaining::Keys(Box::new(grid.keys())),
-            PartitionSelection::Filter(filter) => match single_key(filter) {
+            PartitionSelection::Filter(filter) => match filter.key() {
                 Some(key) => Remaining::One(key),
                 None => {
-                    let status = filter.status.or(implied_status(command.action));
-                    Remaining::All(PartitionFilter { status, ..filter.clone() })
+                    let implied = implied_status(command.action).map(Into::into);
+                    Remaining::All(Selection {
+                        state: filter.state.or(implied),
+                        ..(**filter).clone()
+                    })
                 }
             },
         };
@@ -107,11 +110,11 @@ impl<'a> Sweep<'a> {
     }
 
     /// Must run before the first page changes: a retried partition is pending too.
-    async fn read_pending(&mut self, filter: PartitionFilter) -> Result<Vec<SweepTarget>> {
+    async fn read_pending(&mut self, filter: Selection) -> Result<Vec<SweepTarget>> {
         if !matches!(self.command.action, PartitionAction::Retry { .. }) {
             return Ok(Vec::new());
         }
-        let filter = PartitionFilter { status: Some(PartitionStatus::Pending), ..filter };
+        let filter = Selection { state: Some(PartitionStatus::Pending.into()), ..filter };
         let store = self.control.store();
         let mut page = store.partitions_page(&filter, None, MAX_PENDING_LISTED + 1).await?;
         self.more_pending = page.len() > MAX_PENDING_LISTED as usize;

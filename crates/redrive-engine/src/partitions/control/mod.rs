@@ -110,6 +110,21 @@ impl Control {
         self.apply(command, targets.collect(), mode).await
     }
 
+    /// Applies a command to partitions by name, as far as the caller has found them.
+    pub async fn change_named(
+        &self,
+        command: &PartitionCommand,
+        keys: &[PartitionKey],
+        found: Vec<Option<PartitionRecord>>,
+        mode: RunMode,
+    ) -> Result<Vec<PartitionOutcome>> {
+        let target = |(key, found): (&PartitionKey, Option<PartitionRecord>)| match found {
+            Some(record) => SweepTarget::Found(Box::new(record)),
+            None => SweepTarget::Absent(key.clone()),
+        };
+        self.apply(command, keys.iter().zip(found).map(target).collect(), mode).await
+    }
+
     /// Applies a command, or plans it in a dry run. One outcome for each target, in their order.
     async fn apply(
         &self,

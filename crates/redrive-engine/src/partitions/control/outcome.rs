@@ -86,7 +86,10 @@ impl fmt::Display for ChangeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::State(state) => write!(f, "the partition is {}", state.name()),
-            Self::Terminal(reason) => write!(f, "the partition is terminal ({reason})"),
+            Self::Terminal(reason) => write!(
+                f,
+                "the partition is terminal ({reason}); `state retry --clear-terminal` retries it"
+            ),
             Self::NoRaw(_) => f.write_str(
                 "the data of the partition was judged and is gone from the raw sink; --force changes the partition anyway",
             ),

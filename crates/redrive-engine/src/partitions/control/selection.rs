@@ -1,13 +1,13 @@
 //! The partitions that a command is for.
 
 use redrive_core::{DateRange, InvalidUnit, LogicalDate, PartitionKey, PartitionStatus};
-use redrive_store::{PartitionAction, PartitionFilter, PartitionRecord};
+use redrive_store::{PartitionAction, PartitionRecord, Selection};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionSelection {
     /// Every matching partition whose status the action is about. A filter that fixes all four parts of the
     /// key selects that partition, whatever its status.
-    Filter(PartitionFilter),
+    Filter(Box<Selection>),
     /// Every key of the grid, with or without an entry.
     Grid(KeyGrid),
 }
@@ -70,13 +70,6 @@ impl KeyGrid {
             self.days.iter().filter_map(move |day| key(day).ok())
         })
     }
-}
-
-/// The key of a filter that fixes all four parts.
-pub(super) fn single_key(filter: &PartitionFilter) -> Option<PartitionKey> {
-    let day = filter.since.filter(|day| filter.until == Some(*day))?;
-    let (source, customer) = (filter.source.as_ref()?, filter.customer_id.as_ref()?);
-    PartitionKey::new(source, customer, filter.query_name.as_ref()?, day).ok()
 }
 
 /// The status that an action is about when the filter names none.

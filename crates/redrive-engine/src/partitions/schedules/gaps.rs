@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 use redrive_core::{DateRange, LogicalDate, PartitionStatus};
-use redrive_store::{PartitionFilter, PartitionSeries, Result, Store};
+use redrive_store::{PartitionSeries, Result, Selection, Store};
 
 use crate::partitions::{consumer::Unreadable, control::PartitionRules};
 
@@ -65,13 +65,14 @@ async fn gone_days(
     rules: &PartitionRules,
     now: Timestamp,
 ) -> Result<HashSet<LogicalDate>> {
-    let filter = PartitionFilter {
+    let filter = Selection {
         source: Some(series.source.clone()),
         customer_id: Some(series.customer_id.clone()),
         query_name: Some(series.query_name.clone()),
         since: Some(range.since()),
         until: Some(range.until()),
-        status: Some(PartitionStatus::Failed),
+        state: Some(PartitionStatus::Failed.into()),
+        ..Selection::default()
     };
     let (mut gone, mut after) = (HashSet::new(), None);
     loop {

@@ -1,7 +1,6 @@
 //! The error codes of rejected partitions.
 
-/// How the message of a rejected partition begins if its extraction left nothing behind.
-pub(crate) const NO_RAW_PARTITION: &str = "no raw partition";
+pub(crate) use redrive_core::NO_RAW_PARTITION;
 
 /// The codes of rejected partitions. None is final: another extraction may succeed.
 pub mod verdict_code {

@@ -13,7 +13,7 @@ use redrive_engine::{
     StageAnswer, Stopper, SystemClock, Until, checker::check, handler_fn, stage_fn,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{Operator, PipelineRunRecord, SampleFilter, SampleRecord, Store};
+use redrive_store::{Operator, PipelineRunRecord, SampleRecord, Selection, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ impl Plant {
     }
 
     pub(super) async fn samples(&self, status: SampleStatus) -> Vec<SampleRecord> {
-        let filter = SampleFilter { status: Some(status), ..SampleFilter::default() };
+        let filter = Selection { state: Some(status.into()), ..Selection::default() };
         self.store.samples_page(&filter, SampleId(0), 10_000.into()).await.unwrap()
     }
 

@@ -31,6 +31,7 @@ fn plays_its_part() {
         "fill the disk" => folder::fill_and_go_on(&path),
         "extract without room" => folder::in_runtime(no_room::extract(&path)),
         "extract one too large" => folder::in_runtime(no_room::extract_one_too_large(&path)),
+        "extract beside another" => folder::in_runtime(no_room::extract_beside_another(&path)),
         "much in a folder" => long::in_a_folder(&path),
         "much on S3" => long::on_s3(),
         unknown => panic!("no such part: {unknown}"),

@@ -11,6 +11,7 @@ use redrive_store::{
     Store,
 };
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use super::child;
 
@@ -125,6 +126,63 @@ pub(super) async fn extract_one_too_large(folder: &Path) {
     let message = failed.error_message.unwrap();
     assert!(message.contains("does not fit in the free space of the raw sink"), "{message}");
     child::answer(&format!("failed after {}", failed.attempt_count));
+}
+
+// PAR-2, PAR-6
+#[test]
+fn a_partition_that_fills_the_disk_while_another_source_writes_does_not_fail() {
+    if let Some(answers) = child::play_on_a_small_disk("extract beside another") {
+        assert_eq!(answers, ["success after 1"]);
+    }
+}
+
+/// A part of the test above. Each of two partitions fits on the disk, but not both.
+pub(super) async fn extract_beside_another(folder: &Path) {
+    const TRIES: u32 = 3;
+    let (key, other) = (day(1), "tax/1234/daily/2026-01-01".parse().unwrap());
+    let store = store_with_requests(&[key.clone(), other]).await;
+    let (written, filled) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let tax = {
+        let (written, filled) = (written.clone(), filled.clone());
+        extractor_fn(move |_, rows: RowWriter| {
+            let (written, filled) = (written.clone(), filled.clone());
+            async move {
+                assert!(fill_half(&rows).await);
+                written.close();
+                _ = filled.acquire_many(TRIES).await.unwrap();
+                Outcome::Failed(Failure::exit(1, "leaves the disk to the other"))
+            }
+        })
+    };
+    let ads = extractor_fn(move |_, rows: RowWriter| {
+        let (written, filled) = (written.clone(), filled.clone());
+        async move {
+            _ = written.acquire().await;
+            if !fill_half(&rows).await {
+                filled.add_permits(1);
+            }
+            Outcome::Answered { value: None, verdict: None }
+        }
+    });
+    let sink = RawSink::folder(folder.join("raw"));
+    let engine = Engine::new(store.clone())
+        .with_source(Source::new("tax", tax, sink.clone()))
+        .with_source(Source::new("ads", ads, sink));
+    let (_stopper, stop) = Stopper::new();
+    engine.run(stop, Until::Drained).await.unwrap();
+    let record = record(&*store, &key).await;
+    child::answer(&format!("{} after {}", record.status.name(), record.attempt_count));
+}
+
+/// Writes more than half a disk, and says whether there was room.
+async fn fill_half(rows: &RowWriter) -> bool {
+    let chunk = b"{\"n\":1}\n".repeat(8 * 1024);
+    for _ in 0..40 {
+        if rows.write(&chunk).await.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 // PAR-2

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use redrive_core::{RunId, RunStatus};
 use redrive_engine::Clock;
-use redrive_store::{NewRun, Operator, RunFilter, Runs};
+use redrive_store::{NewRun, Operator, Runs, Selection};
 use serde_json::json;
 
 use super::{
@@ -143,7 +143,8 @@ impl Client {
         if chance.one_in(2) {
             return (0..count).map(|_| RunId(chance.between(1, up_to) as i64)).collect();
         }
-        let filter = RunFilter { status: Some(RunStatus::Processing), ..RunFilter::default() };
+        let filter =
+            Selection { state: Some(RunStatus::Processing.into()), ..Selection::default() };
         let running = self.store.runs_page(&filter, RunId(0), (count as u32).into()).await;
         running.unwrap_or_default().iter().map(|run| run.id).collect()
     }

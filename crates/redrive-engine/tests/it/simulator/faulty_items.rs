@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use redrive_core::ItemId;
 use redrive_store::{
-    AddedItem, ClaimedGroup, GroupClaim, ItemCounts, ItemFilter, ItemGroup, ItemMove, ItemRecord,
-    Items, JournalEntry, NewItem, Operator, Result, Written,
+    AddedItem, ClaimedGroup, GroupClaim, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items,
+    JournalEntry, NewItem, Operator, Result, Selection, Written,
 };
 
 use super::faulty_store::FaultyStore;
@@ -21,7 +21,7 @@ impl Items for FaultyStore {
 
     async fn items_page(
         &self,
-        filter: &ItemFilter,
+        filter: &Selection,
         after: ItemId,
         limit: u32,
     ) -> Result<Vec<ItemRecord>> {

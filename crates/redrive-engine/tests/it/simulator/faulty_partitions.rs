@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use redrive_core::{Cause, DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
     AuditContext, Backlog, ClaimedPartition, LeaseRef, NamedPartition, PartitionAction,
-    PartitionChange, PartitionClaim, PartitionCount, PartitionFilter, PartitionFinish,
-    PartitionRecord, PartitionSeries, PartitionVerdict, Partitions, Result, Written,
+    PartitionChange, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
+    PartitionSeries, PartitionVerdict, Partitions, Result, Selection, Written,
 };
 
 use super::{
@@ -84,7 +84,7 @@ impl Partitions for FaultyStore {
 
     async fn partitions_page(
         &self,
-        filter: &PartitionFilter,
+        filter: &Selection,
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<PartitionRecord>> {

@@ -5,10 +5,9 @@ use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
     Backlog, ClaimedSample, DataEdit, DeadCause, JournalEntry, LeaseRef, NewPipelineRun, NewSample,
-    Operator, PageLimit, PipelineAction, PipelineChange, PipelineRunFilter, PipelineRunRecord,
-    Pipelines, Result, SampleChange, SampleClaim, SampleFilter, SampleFinish, SampleLine,
-    SampleRecord, SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition,
-    StageCount, StageStats, Written,
+    Operator, PageLimit, PipelineAction, PipelineChange, PipelineRunRecord, Pipelines, Result,
+    SampleChange, SampleClaim, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples,
+    Selection, Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats, Written,
 };
 
 use super::{faulty_store::FaultyStore, log::What, pipelines::SampleNews};
@@ -29,7 +28,7 @@ impl Pipelines for FaultyStore {
 
     async fn pipeline_runs_page(
         &self,
-        filter: &PipelineRunFilter,
+        filter: &Selection,
         before: PipelineRunId,
         limit: u32,
     ) -> Result<Vec<PipelineRunRecord>> {
@@ -135,7 +134,7 @@ impl Samples for FaultyStore {
 
     async fn samples_page(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         after: SampleId,
         limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
@@ -144,17 +143,17 @@ impl Samples for FaultyStore {
 
     async fn newest_dead_samples(
         &self,
-        filter: &SampleFilter,
+        filter: &Selection,
         limit: u32,
     ) -> Result<Vec<SampleRecord>> {
         self.call("newest_dead_samples", self.inner.newest_dead_samples(filter, limit)).await
     }
 
-    async fn count_samples(&self, filter: &SampleFilter) -> Result<u64> {
+    async fn count_samples(&self, filter: &Selection) -> Result<u64> {
         self.call("count_samples", self.inner.count_samples(filter)).await
     }
 
-    async fn dead_causes(&self, filter: &SampleFilter, limit: u32) -> Result<Vec<DeadCause>> {
+    async fn dead_causes(&self, filter: &Selection, limit: u32) -> Result<Vec<DeadCause>> {
         self.call("dead_causes", self.inner.dead_causes(filter, limit)).await
     }
 

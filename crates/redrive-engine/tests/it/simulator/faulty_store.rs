@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
-    Activity, AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, ExpiredLease,
-    Figures, Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease,
-    Leased, Leases, Ledger, LedgerPlace, NewRun, Operator, PageLimit, PausedQueue, QueueStats,
-    ReaderPlace, Result, RunAction, RunChange, RunCompletion, RunFilter, RunFinish, RunRecord,
-    Runs, SchemaStatus, Store, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
+    Activity, AttemptRecord, Backlog, Categories, CauseChange, CauseFilter, CauseMiscount,
+    CauseRecord, Causes, ClaimRequest, ClaimedRun, DataEdit, ExpiredLease, Figures, Journal,
+    JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease, Leased, Leases,
+    Ledger, LedgerPlace, NewRun, Operator, PageLimit, PausedQueue, QueueStats, ReaderPlace, Result,
+    RunAction, RunChange, RunCompletion, RunFinish, RunRecord, Runs, SchemaStatus, Selection,
+    Store, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
 };
 use tokio::sync::watch;
 
@@ -145,7 +146,7 @@ impl Runs for FaultyStore {
 
     async fn runs_page(
         &self,
-        filter: &RunFilter,
+        filter: &Selection,
         after: RunId,
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
@@ -218,10 +219,10 @@ impl Leases for FaultyStore {
         until: Timestamp,
     ) -> Result<Vec<Written>> {
         self.call("renew_leases", async {
-            if self.mutant.as_ref().is_some_and(|mutant| mutant.breaks(Rule::RenewalMade)) {
-                return Ok(vec![Written::Applied; leases.len()]);
-            }
-            let written = self.inner.renew_leases(kind, leases, until).await?;
+            let written = match &self.mutant {
+                Some(mutant) => mutant.renew_leases(&*self.inner, kind, leases, until).await?,
+                None => self.inner.renew_leases(kind, leases, until).await?,
+            };
             for (lease, written) in leases.iter().zip(&written) {
                 let lease = Held { kind, id: lease.id, epoch: lease.epoch.0 };
                 self.note(What::Renewed { lease, until, written: *written });
@@ -358,13 +359,37 @@ impl Figures for FaultyStore {
 }
 
 #[async_trait]
+impl Causes for FaultyStore {
+    async fn causes(&self, filter: &CauseFilter) -> Result<Vec<CauseRecord>> {
+        self.call("causes", self.inner.causes(filter)).await
+    }
+
+    async fn miscounted_causes(
+        &self,
+        since: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<CauseMiscount>> {
+        self.call("miscounted_causes", self.inner.miscounted_causes(since, limit)).await
+    }
+
+    async fn prune_cause_hours(&self, before: Timestamp, by: &Operator) -> Result<u64> {
+        self.call("prune_cause_hours", self.inner.prune_cause_hours(before, by)).await
+    }
+
+    async fn change_cause(
+        &self,
+        fingerprint: &str,
+        change: &CauseChange,
+        by: &Operator,
+    ) -> Result<Written> {
+        self.call("change_cause", self.inner.change_cause(fingerprint, change, by)).await
+    }
+}
+
+#[async_trait]
 impl Store for FaultyStore {
     fn now(&self) -> Timestamp {
         self.inner.now()
-    }
-
-    fn clock_can_be_set(&self) -> bool {
-        self.inner.clock_can_be_set()
     }
 
     fn wakes(&self) -> watch::Receiver<u64> {

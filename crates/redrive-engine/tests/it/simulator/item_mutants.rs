@@ -3,7 +3,8 @@
 use jiff::SignedDuration;
 use redrive_core::{ItemEvent, ItemId, ItemStatus};
 use redrive_store::{
-    ClaimedGroup, GroupClaim, ItemFilter, ItemGroup, ItemMove, ItemRecord, Result, Store, Written,
+    ClaimedGroup, GroupClaim, ItemGroup, ItemMove, ItemRecord, Result, Selection, Store, UnitKind,
+    Written,
 };
 
 use super::{
@@ -23,7 +24,7 @@ impl Mutant {
         let mut items = store.pending_items(group, after, limit).await?;
         if self.breaks(Rule::AcknowledgedIsDone) {
             let status = Some(ItemStatus::Uploaded);
-            let filter = ItemFilter { status, ..ItemFilter::default() };
+            let filter = Selection { state: status.map(Into::into), ..Selection::default() };
             items.extend(store.items_page(&filter, after, limit).await?);
         }
         Ok(items)
@@ -57,12 +58,13 @@ impl Mutant {
                 step.attempt = None;
             }
         }
-        let written = store.move_items(&changed).await?;
         for step in moves {
             if step.event == ItemEvent::Acknowledge && self.breaks(Rule::RejectionsAloneCount) {
                 store.increment_upload_attempts(step.id).await?;
             }
         }
+        let written = store.move_items(&changed).await?;
+        moves.iter().for_each(|step| self.miscount(UnitKind::Item, step.id.0));
         Ok(written)
     }
 
@@ -124,4 +126,16 @@ fn a_store_that_forgets_the_ledger_row_of_a_sending_is_found_out() {
 #[test]
 fn a_store_that_lets_two_hold_a_group_is_found_out() {
     assert_found_out(Rule::GroupHeldOnce, "two held the group at once");
+}
+
+#[test]
+fn a_store_that_acknowledges_a_renewal_of_a_group_without_making_it_is_found_out() {
+    assert_found_out(Rule::RenewalMade, "lost the group without any trouble");
+}
+
+// CAU-5
+#[test]
+fn a_store_that_counts_a_rejected_item_by_its_cause_never_or_twice_is_found_out() {
+    assert_found_out(Rule::CauseCounted, "(cause-counts)");
+    assert_found_out(Rule::CauseCountedOnce, "(cause-counts)");
 }

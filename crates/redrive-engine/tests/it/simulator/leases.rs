@@ -1,5 +1,5 @@
 //! 5: at most one live lease per run, epochs only grow, no accepted write carries an older epoch. And
-//! a lease ends early for nobody.
+//! a lease ends early for nobody. Of runs, partitions and samples: no worker is taken for lost without trouble.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,6 +10,7 @@ use redrive_store::{Leased, RunAction, RunChange, Written};
 use super::{
     lived::Lived,
     log::{Event, Held, What},
+    pipelines::SampleNews,
     weather::{Fault, LONGEST_TROUBLE},
 };
 
@@ -17,7 +18,6 @@ use super::{
 struct Lease {
     epoch: i64,
     owner: String,
-    since: Duration,
     until: Timestamp,
     /// Whether it ran out at some time, even if it was renewed afterwards.
     ran_out: bool,
@@ -64,6 +64,7 @@ pub(crate) fn judge(lived: &Lived) -> Vec<String> {
             problems.push(format!("run {} has epoch {}, not {last}", run.id, run.lease_epoch));
         }
     }
+    problems.extend(lost_without_trouble(Leased::Run, &lived.events));
     problems
 }
 
@@ -73,7 +74,6 @@ fn follow(holding: &mut Holding, event: &Event, lived: &Lived) -> Option<String>
             let held = holding.lease.replace(Lease {
                 epoch: *epoch,
                 owner: event.who.clone(),
-                since: event.at,
                 until: *until,
                 ran_out: false,
             });
@@ -134,34 +134,113 @@ fn has_run_out(lease: &Lease, at: Duration, lived: &Lived) -> bool {
     lease.until <= lived.clock.lease_at(at)
 }
 
-/// A worker is lost only if its lease ran out, and that happens only to workers in trouble.
+/// A worker is lost only if its lease ran out.
 fn not_lost(lease: &Lease, event: &Event, lived: &Lived) -> Option<String> {
-    if !lease.ran_out && !has_run_out(lease, event.at, lived) {
-        return Some("it was taken from a worker whose lease never ran out".to_owned());
+    (!lease.ran_out && !has_run_out(lease, event.at, lived))
+        .then(|| "it was taken from a worker whose lease never ran out".to_owned())
+}
+
+/// What happened to the lease of a unit.
+enum Turn {
+    /// Whoever did it has the unit from here on.
+    Taken,
+    /// Nobody has it any more, perhaps because its worker was taken for lost.
+    Over { lost: bool },
+}
+
+/// Workers that were taken for lost though nothing had happened to them.
+pub(crate) fn lost_without_trouble(kind: Leased, events: &[Event]) -> Vec<String> {
+    let mut holders: BTreeMap<i64, (&str, Duration)> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for event in events {
+        let Some((id, turn)) = turn(kind, &event.what) else { continue };
+        let holder = match turn {
+            Turn::Taken => {
+                holders.insert(id, (&event.who, event.at));
+                continue;
+            }
+            Turn::Over { lost } => holders.remove(&id).filter(|_| lost),
+        };
+        if let Some((owner, taken)) = holder
+            && !was_in_trouble(kind, owner, taken, event.at, events)
+        {
+            problems
+                .push(format!("{kind:?} {id}: {owner} was lost without any trouble: {event:?}"));
+        }
     }
-    let of_owner = || lived.events.iter().filter(|other| other.who == lease.owner);
-    let held = |other: &Event| (lease.since..=event.at).contains(&other.at);
+    problems
+}
+
+fn turn(kind: Leased, what: &What) -> Option<(i64, Turn)> {
+    let applied = |written: &Written| *written == Written::Applied;
+    let (of, id, turn) = match what {
+        What::Claimed { run, .. } => (Leased::Run, *run, Turn::Taken),
+        What::Took { lease, .. } => (Leased::Partition, lease.id, Turn::Taken),
+        What::Sample(SampleNews::Claimed { sample, .. } | SampleNews::Kept { sample, .. }) => {
+            (Leased::Sample, *sample, Turn::Taken)
+        }
+        What::Finished { run, lost, written, .. } if applied(written) => {
+            (Leased::Run, *run, Turn::Over { lost: *lost })
+        }
+        What::Judged { verdict, written, .. } if applied(written) => {
+            (Leased::Partition, verdict.lease.id, Turn::Over { lost: verdict.lost })
+        }
+        What::Sample(SampleNews::Finished { sample, lost, written, .. })
+            if written.is_applied() =>
+        {
+            (Leased::Sample, *sample, Turn::Over { lost: *lost })
+        }
+        What::HandedBack { lease, written } if applied(written) => {
+            (lease.kind, lease.id, Turn::Over { lost: false })
+        }
+        _ => return None,
+    };
+    (of == kind).then_some((id, turn))
+}
+
+/// Whether something happened to the owner of a lease that was taken and ended at these moments.
+fn was_in_trouble(
+    kind: Leased,
+    owner: &str,
+    taken: Duration,
+    ended: Duration,
+    events: &[Event],
+) -> bool {
+    let of_owner = || events.iter().filter(|event| event.who == owner);
     // Who stops while the store takes nothing cannot wait for it.
-    let stopped = of_owner().any(|other| other.what == What::Gone && held(other))
-        && of_owner().any(|other| matches!(other.what, What::Fault { .. }) && held(other));
-    let trouble = stopped || of_owner().any(|other| explains(other, lease.since, event.at));
-    (!trouble).then(|| format!("{} was lost without any trouble", lease.owner))
+    let stops = |event: &&Event| matches!(event.what, What::Stopping | What::Gone);
+    let stopping = of_owner().filter(stops).map(|event| event.at).min();
+    let stopped = stopping.filter(|since| *since <= ended).is_some_and(|since| {
+        let meanwhile = since.min(taken)..=ended;
+        of_owner()
+            .any(|event| matches!(event.what, What::Fault { .. }) && meanwhile.contains(&event.at))
+    });
+    stopped || of_owner().any(|event| explains(kind, event, taken, ended))
 }
 
 /// Whether something explains that a lease was lost that was taken and ended at these moments. A store that is in trouble
 /// with everybody does not: nobody can tell who is lost then. Nor does a claim whose answer was lost, if only the worker
 /// could ask what it holds.
-fn explains(event: &Event, taken: Duration, ended: Duration) -> bool {
+fn explains(kind: Leased, event: &Event, taken: Duration, ended: Duration) -> bool {
+    let (claim, finish) = match kind {
+        Leased::Run => ("claim_runs", "finish_runs"),
+        Leased::Partition => ("claim_partitions", "finish_partitions"),
+        Leased::Sample => ("claim_samples", "finish_samples"),
+        Leased::Group | Leased::Feed => return true,
+    };
     let lately = taken.saturating_sub(LONGEST_TROUBLE);
-    match &event.what {
-        What::Crashed | What::Froze => (lately..=ended).contains(&event.at),
-        What::Fault { everybodys: true, .. } => false,
-        What::Fault { call: "claim_runs", fault: Fault::AnswerLost, .. } => false,
-        What::Fault { call: "claim_runs", .. } => (lately..=taken).contains(&event.at),
-        What::Fault {
-            call: "renew_leases" | "finish_runs" | "hand_back" | "expired_leases" | "next_lease_end",
-            ..
-        } => (taken..=ended).contains(&event.at),
-        _ => false,
-    }
+    let What::Fault { call, fault, everybodys } = event.what else {
+        let stood_still = matches!(event.what, What::Crashed | What::Froze);
+        return stood_still && (lately..=ended).contains(&event.at);
+    };
+    let until = match fault {
+        Fault::SlowThere(time) | Fault::SlowBack(time) => event.at + time,
+        Fault::None | Fault::Unavailable | Fault::Full | Fault::AnswerLost => event.at,
+    };
+    let delays = match call {
+        "renew_leases" | "hand_back" | "expired_leases" | "next_lease_end" => event.at <= ended,
+        call if call == finish => event.at <= ended,
+        call => call == claim && event.at <= taken && fault != Fault::AnswerLost,
+    };
+    delays && !everybodys && until >= taken
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use redrive_core::RunId;
 use redrive_store::{
-    AttemptRecord, JournalFilter, JournalRecord, LedgerPlace, MAX_PAGE, RunFilter, RunRecord,
+    AttemptRecord, JournalFilter, JournalRecord, LedgerPlace, MAX_PAGE, RunRecord, Selection,
     Store, UnitKind,
 };
 
@@ -39,7 +39,7 @@ impl Lived {
         store: &dyn Store,
         problems: Vec<String>,
     ) -> Self {
-        let all = RunFilter::default();
+        let all = Selection::default();
         let runs = store.runs_page(&all, RunId(0), MAX_PAGE.into()).await.unwrap();
         let start = LedgerPlace::start();
         let ledger = store.ledger_page(UnitKind::Run, &start, MAX_PAGE).await.unwrap();

@@ -16,8 +16,8 @@ use redrive_engine::{
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    AuditContext, ItemFilter, ItemGroup, Lane, LedgerPlace, NamedPartition, NewItem, NewRun,
-    Operator, PartitionAction, SampleFilter, Store, UnitKind, UnitRow,
+    AuditContext, ItemGroup, Lane, LedgerPlace, NamedPartition, NewItem, NewRun, Operator,
+    PartitionAction, Selection, Store, UnitKind, UnitRow,
 };
 use serde_json::{Value, json};
 use tracing::{Event, Level, Metadata, Subscriber, field::Field, span};
@@ -103,7 +103,7 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
 
     let mut received: BTreeMap<String, usize> = BTreeMap::new();
     web.seen().iter().for_each(|seen| *received.entry(name_of(seen)).or_default() += 1);
-    let items = store.items_page(&ItemFilter::default(), ItemId(0), 100).await.unwrap();
+    let items = store.items_page(&Selection::default(), ItemId(0), 100).await.unwrap();
     let mut written = BTreeMap::new();
     for item in items {
         let unit = UnitRow::new(UnitKind::Item, item.id.0);
@@ -225,7 +225,7 @@ async fn a_sample_goes_on_to_its_next_stage_though_the_answer_that_it_was_kept_g
     let (_stopper, stop) = Stopper::new();
     engine.run(stop, Until::Drained).await.unwrap();
 
-    let filter = SampleFilter { status: Some(SampleStatus::Succeeded), ..SampleFilter::default() };
+    let filter = Selection { state: Some(SampleStatus::Succeeded.into()), ..Selection::default() };
     let samples = store.samples_page(&filter, SampleId(0), 1_000.into()).await.unwrap();
     assert_eq!(samples.len() as u64, SAMPLES);
     for sample in &samples {

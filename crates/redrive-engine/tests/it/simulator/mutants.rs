@@ -9,7 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{AttemptNumber, Decision, Epoch, RunId, RunStatus};
 use redrive_sqlite::Location;
 use redrive_store::{
-    LeaseRelease, Leased, NewRun, Result, RunCompletion, RunFinish, Store, SubmittedRun, Written,
+    LeaseRef, LeaseRelease, Leased, NewRun, Result, RunCompletion, RunFinish, Store, SubmittedRun,
+    UnitKind, Written,
 };
 use rusqlite::{Connection, Params};
 
@@ -85,6 +86,10 @@ pub(crate) enum Rule {
     NothingKeptOfStoppedRun,
     /// A sample that stays with its worker is held there under a new epoch.
     KeptUnderNewEpoch,
+    /// A failed attempt is counted by its cause.
+    CauseCounted,
+    /// A failed attempt is counted once by its cause.
+    CauseCountedOnce,
 }
 
 impl Rule {
@@ -107,6 +112,8 @@ impl Rule {
                 | Self::StoppedRunLeftAlone
                 | Self::NothingKeptOfStoppedRun
                 | Self::KeptUnderNewEpoch
+                | Self::CauseCounted
+                | Self::CauseCountedOnce
         )
     }
 }
@@ -147,9 +154,39 @@ impl Mutant {
         call % 3 == 2 && call < 300
     }
 
+    pub(crate) async fn renew_leases(
+        &self,
+        store: &dyn Store,
+        kind: Leased,
+        leases: &[LeaseRef],
+        until: Timestamp,
+    ) -> Result<Vec<Written>> {
+        match (self.rule, kind) {
+            // A group is held for a few leases at most, so none is renewed. A lease never gets shorter.
+            (Rule::RenewalMade, Leased::Group) => {
+                store.renew_leases(kind, leases, Timestamp::UNIX_EPOCH).await
+            }
+            (Rule::RenewalMade, _) if self.strikes() => Ok(vec![Written::Applied; leases.len()]),
+            _ => store.renew_leases(kind, leases, until).await,
+        }
+    }
+
     pub(super) fn execute(&self, sql: &str, values: impl Params) {
         let file = self.file.as_deref().unwrap();
         connection(file).execute(sql, values).unwrap();
+    }
+
+    /// Gets the counts of the hours wrong in which a unit was the last to fail.
+    pub(super) fn miscount(&self, kind: UnitKind, id: i64) {
+        let of_unit = "WHERE kind = ?1 AND unit_id = ?2";
+        let change = match self.rule {
+            Rule::CauseCounted => "DELETE FROM cause_hours",
+            Rule::CauseCountedOnce => "UPDATE cause_hours SET attempts = attempts + 1",
+            _ => return,
+        };
+        if self.strikes() {
+            self.execute(&format!("{change} {of_unit}"), (kind.name(), id));
+        }
     }
 
     pub(crate) async fn submit_runs(
@@ -182,6 +219,7 @@ impl Mutant {
             }
         }
         let written = store.finish_runs(&changed, now).await?;
+        changed.iter().for_each(|finish| self.miscount(UnitKind::Run, finish.id.0));
         if self.breaks(Rule::LedgerRow) {
             for finish in &changed {
                 let sql = "DELETE FROM attempts WHERE unit_id = ?1 AND attempt = ?2";
@@ -308,4 +346,16 @@ fn a_store_that_acknowledges_a_renewal_without_making_it_is_found_out() {
 #[test]
 fn a_store_that_loses_an_acknowledged_submission_is_found_out() {
     assert_found_out(Rule::SubmissionKept, "and is lost");
+}
+
+// CAU-5
+#[test]
+fn a_store_that_does_not_count_a_failed_run_by_its_cause_is_found_out() {
+    assert_found_out(Rule::CauseCounted, "(cause-counts)");
+}
+
+// CAU-5
+#[test]
+fn a_store_that_counts_a_failed_run_twice_by_its_cause_is_found_out() {
+    assert_found_out(Rule::CauseCountedOnce, "(cause-counts)");
 }

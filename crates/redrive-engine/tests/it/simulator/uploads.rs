@@ -30,6 +30,17 @@ pub(super) fn live(seed: u64, broken: Option<Rule>) -> Vec<String> {
     })
 }
 
+/// Nothing is slow: a call that takes longer than the lease is as good as a frozen process. What is drawn for slowness
+/// chooses other weather instead, so that kept seeds still grow into the same worlds.
+pub(super) fn some_weather(chance: &mut Chance) -> Conditions {
+    let random = Conditions::random(chance);
+    match random.slow {
+        100 => Conditions::LOST_CLAIMS,
+        400 => Conditions::NO_WRITES,
+        _ => Conditions { slow: 0, ..random },
+    }
+}
+
 /// Processes come, meet bad weather, are killed, and come again. Nobody is frozen: what a frozen process
 /// sends when it goes on is a matter of the lease's length, not of these rules.
 async fn trouble(items: &SimulatedItems, ground: &mut Ground) {
@@ -38,7 +49,7 @@ async fn trouble(items: &SimulatedItems, ground: &mut Ground) {
         match ground.chance.between(0, 3) {
             0 | 1 => uploads.push(items.start_upload(ground)),
             2 => {
-                let conditions = Conditions { slow: 0, ..Conditions::random(&mut ground.chance) };
+                let conditions = some_weather(&mut ground.chance);
                 uploads.iter().for_each(|upload| upload.weather.set(conditions));
             }
             _ if uploads.is_empty() => {}

@@ -25,7 +25,8 @@ pub(crate) struct Conditions {
     pub(crate) everybodys: bool,
 }
 
-const CLAIMS: &[&str] = &["claim_runs", "claim_partitions", "claim_samples", "claim_feeds"];
+const CLAIMS: &[&str] =
+    &["claim_runs", "claim_partitions", "claim_samples", "claim_feeds", "claim_group"];
 
 /// The calls of workers that write.
 const WRITES: &[&str] = &[

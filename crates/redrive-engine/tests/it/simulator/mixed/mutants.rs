@@ -8,7 +8,7 @@ use crate::simulator::mutants::Rule;
 const SEEDS: u64 = 60;
 
 /// Rules of every kind, and what is said of who breaks them.
-const BROKEN: [(Rule, &str); 10] = [
+const BROKEN: [(Rule, &str); 11] = [
     (Rule::EpochGuard, "a stale write was accepted"),
     (Rule::LedgerRow, "(ledger-numbers)"),
     (Rule::SubmissionKept, "and is lost"),
@@ -19,6 +19,7 @@ const BROKEN: [(Rule, &str); 10] = [
     (Rule::GroupHeldOnce, "two held the group at once"),
     (Rule::DeadLetterKept, "was not executed so"),
     (Rule::EndCountedOnce, "(counts)"),
+    (Rule::CauseCounted, "(cause-counts)"),
 ];
 
 // RUN-7, PAR-5, UPL-7, PIP-3

@@ -17,7 +17,7 @@ use crate::simulator::{
     queues::Queues,
     uploads::{self, SimulatedItems, Upload},
     verdict,
-    weather::{Conditions, LONGEST_TROUBLE},
+    weather::LONGEST_TROUBLE,
 };
 
 /// Who serves everything, so that everything can come to its end.
@@ -116,7 +116,7 @@ impl World {
     async fn trouble_uploads(&mut self) {
         let chance = &mut self.ground.chance;
         if self.troubles.weather && chance.one_in(2) {
-            let conditions = Conditions { slow: 0, ..Conditions::random(chance) };
+            let conditions = uploads::some_weather(chance);
             self.uploads.iter().for_each(|upload| upload.weather.set(conditions));
         } else if self.troubles.crashes && !self.uploads.is_empty() {
             let at = chance.between(0, self.uploads.len() as u64 - 1) as usize;

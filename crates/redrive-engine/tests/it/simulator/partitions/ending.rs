@@ -8,15 +8,18 @@ use std::{
 use redrive_core::{PartitionKey, PartitionState, PartitionStatus, TerminalReason, Unit};
 use redrive_engine::{PartitionRules, RawSink};
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, JournalFilter, JournalRecord, LedgerPlace, MAX_PAGE,
-    PartitionFilter, PartitionRecord, Store, UnitKind,
+    AttemptOutcome, AttemptRecord, JournalFilter, JournalRecord, Leased, LedgerPlace, MAX_PAGE,
+    PartitionRecord, Selection, Store, UnitKind,
 };
 
 use super::{
     plan::Plan,
     story::{Story, Told},
 };
-use crate::simulator::log::{Event, Log};
+use crate::simulator::{
+    leases::lost_without_trouble,
+    log::{Event, Log},
+};
 
 /// A world that has lived.
 pub(crate) struct Lived {
@@ -39,7 +42,7 @@ impl Lived {
         sink: &RawSink,
         mut problems: Vec<String>,
     ) -> Self {
-        let all = PartitionFilter::default();
+        let all = Selection::default();
         let partitions = store.partitions_page(&all, None, MAX_PAGE).await.unwrap();
         let start = LedgerPlace::start();
         let ledger = store.ledger_page(UnitKind::Partition, &start, MAX_PAGE).await.unwrap();
@@ -67,6 +70,7 @@ impl Lived {
         let story = Story::of(&self.events, &self.rules);
         let mut problems = self.problems.clone();
         problems.extend(story.problems.iter().cloned());
+        problems.extend(lost_without_trouble(Leased::Partition, &self.events));
         let there: BTreeSet<&PartitionKey> =
             self.partitions.iter().map(|partition| &partition.key).collect();
         for (key, told) in &story.told {

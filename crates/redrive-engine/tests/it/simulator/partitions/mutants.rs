@@ -3,7 +3,7 @@
 use redrive_core::PartitionState;
 use redrive_store::{
     AuditContext, ClaimedPartition, NamedPartition, PartitionAction, PartitionChange,
-    PartitionClaim, PartitionFinish, PartitionVerdict, Result, Store, Written,
+    PartitionClaim, PartitionFinish, PartitionVerdict, Result, Store, UnitKind, Written,
 };
 
 use super::world::live;
@@ -42,6 +42,7 @@ impl Mutant {
             let unit = finish.key.clone();
             let record = store.partitions_by_key(&[unit]).await?.remove(0).unwrap();
             let id = record.id.0;
+            self.miscount(UnitKind::Partition, id);
             match (self.rule, *written) {
                 (Rule::SuccessKept, Written::Applied) if !good => self.execute(
                     "UPDATE partition_state SET status = 'failed', error_message = 'demoted'
@@ -106,8 +107,8 @@ fn assert_found_out(rule: Rule, complaint: &str) {
         let problems = live(*seed, Some(rule)).judge();
         problems.iter().any(|problem| problem.contains(complaint))
     };
-    let found = (1..=SEEDS).find(complains);
-    assert!(found.is_some(), "{rule:?} was broken in {SEEDS} worlds, and nobody noticed");
+    let found = (1..=4 * SEEDS).find(complains);
+    assert!(found.is_some(), "{rule:?} was broken in {} worlds, and nobody noticed", 4 * SEEDS);
 }
 
 // PAR-5
@@ -162,4 +163,23 @@ fn a_store_that_gives_one_partition_to_two_workers_is_found_out() {
 #[test]
 fn a_store_that_gives_out_what_is_paused_is_found_out() {
     assert_found_out(Rule::PauseHolds, "claimed while it is paused");
+}
+
+// PAR-10
+#[test]
+fn a_store_that_does_not_tell_a_worker_which_partitions_it_holds_is_found_out() {
+    assert_found_out(Rule::OwnLeasesFound, "was lost without any trouble");
+}
+
+// PAR-10
+#[test]
+fn a_store_that_acknowledges_a_renewal_of_a_partition_without_making_it_is_found_out() {
+    assert_found_out(Rule::RenewalMade, "was lost without any trouble");
+}
+
+// CAU-5
+#[test]
+fn a_store_that_counts_a_failed_partition_by_its_cause_never_or_twice_is_found_out() {
+    assert_found_out(Rule::CauseCounted, "(cause-counts)");
+    assert_found_out(Rule::CauseCountedOnce, "(cause-counts)");
 }

@@ -7,7 +7,7 @@ use redrive_engine::{
     Clock, Consumer, Control, Daemon, PartitionCommand, PartitionRules, PartitionSelection,
     RawSink, RunMode,
 };
-use redrive_store::{AuditContext, Lane, Operator, PartitionAction, PartitionFilter, Store};
+use redrive_store::{AuditContext, Lane, Operator, PartitionAction, Selection, Store};
 
 use super::plan::{Plan, SourcePlan};
 use crate::simulator::{
@@ -45,7 +45,7 @@ impl Operators {
         let action = some_wish(&mut chance);
         let selection = self.some_selection(source, action, &mut chance);
         let filter = match &selection {
-            PartitionSelection::Filter(filter) => Some(filter.clone()),
+            PartitionSelection::Filter(filter) => Some((**filter).clone()),
             PartitionSelection::Grid(_) => None,
         };
         let by = Operator { actor: self.who.clone(), at: self.clock.now(), reason: None };
@@ -69,13 +69,13 @@ impl Operators {
         if matches!(action, PartitionAction::Backfill { .. }) {
             return PartitionSelection::Grid(source.grid());
         }
-        PartitionSelection::Filter(source.some_filter(chance))
+        PartitionSelection::Filter(Box::new(source.some_filter(chance)))
     }
 
     /// Reads something that is said to be good, and is surprised by nothing.
     pub(crate) async fn consume(self, mut chance: Chance) -> Result<(), String> {
         let consumer = Consumer::new(self.store.clone(), self.sink.clone());
-        let Ok(page) = consumer.page(&PartitionFilter::default(), None, 100).await else {
+        let Ok(page) = consumer.page(&Selection::default(), None, 100).await else {
             return Ok(());
         };
         if page.is_empty() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::{DateRange, Jitter, LogicalDate, PartitionKey, Policy, PolicySpec, Preset};
 use redrive_engine::{KeyGrid, PartitionRules, WorkerLimits};
-use redrive_store::PartitionFilter;
+use redrive_store::Selection;
 
 use crate::simulator::{chance::Chance, plan::Troubles};
 
@@ -90,13 +90,13 @@ impl SourcePlan {
     }
 
     /// A filter that leaves more or less.
-    pub(crate) fn some_filter(&self, chance: &mut Chance) -> PartitionFilter {
+    pub(crate) fn some_filter(&self, chance: &mut Chance) -> Selection {
         let key = self.some_key(chance);
-        let filter = PartitionFilter {
+        let filter = Selection {
             source: Some(self.name.clone()),
             customer_id: chance.one_in(2).then(|| key.customer_id().to_owned()),
             query_name: chance.one_in(2).then(|| key.query_name().to_owned()),
-            ..PartitionFilter::default()
+            ..Selection::default()
         };
         if chance.one_in(2) { filter.on(key.logical_date()) } else { filter }
     }

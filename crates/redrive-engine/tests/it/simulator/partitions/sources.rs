@@ -6,9 +6,7 @@ use jiff::Timestamp;
 use object_store::memory::InMemory;
 use redrive_core::{PartitionStatus, RetryForecast};
 use redrive_engine::{Clock, Engine, RawSink, Until, verify_partitions};
-use redrive_store::{
-    AuditContext, MAX_PAGE, PartitionAction, PartitionFilter, PartitionRecord, Store,
-};
+use redrive_store::{AuditContext, MAX_PAGE, PartitionAction, PartitionRecord, Selection, Store};
 
 use super::{
     cast::Actor,
@@ -148,5 +146,5 @@ impl Sources {
 }
 
 async fn all(ground: &Ground) -> Vec<PartitionRecord> {
-    ground.store.partitions_page(&PartitionFilter::default(), None, MAX_PAGE).await.unwrap()
+    ground.store.partitions_page(&Selection::default(), None, MAX_PAGE).await.unwrap()
 }

@@ -2,8 +2,8 @@
 
 use redrive_core::{Decision, PipelineStatus};
 use redrive_store::{
-    ClaimedSample, PipelineRunFilter, Result, SampleClaim, SampleCompletion, SampleFinish,
-    SampleWritten, Store,
+    ClaimedSample, Result, SampleClaim, SampleCompletion, SampleFinish, SampleWritten, Selection,
+    Store, UnitKind,
 };
 
 use super::{
@@ -34,7 +34,7 @@ impl Mutant {
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let status = Some(PipelineStatus::Cancelled);
-        let filter = PipelineRunFilter { status, ..PipelineRunFilter::default() };
+        let filter = Selection { state: status.map(Into::into), ..Selection::default() };
         let newest = redrive_core::PipelineRunId(i64::MAX);
         let stopped = store.pipeline_runs_page(&filter, newest, 10).await?;
         for run in &stopped {
@@ -65,6 +65,7 @@ impl Mutant {
         };
         let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
         for (finish, written) in applied {
+            self.miscount(UnitKind::Sample, finish.id.0);
             match self.rule {
                 Rule::KeptUnderNewEpoch if *written == SampleWritten::Kept => {
                     let sql = "UPDATE samples SET lease_epoch = lease_epoch - 1 WHERE id = ?1";
@@ -138,4 +139,23 @@ fn a_store_that_lets_samples_of_a_stopped_run_be_kept_is_found_out() {
 #[test]
 fn a_store_that_keeps_a_sample_under_its_old_epoch_is_found_out() {
     assert_found_out(Rule::KeptUnderNewEpoch, "is lower than the number of claims");
+}
+
+// PIP-1
+#[test]
+fn a_store_that_acknowledges_a_renewal_of_a_sample_without_making_it_is_found_out() {
+    assert_found_out(Rule::RenewalMade, "was lost without any trouble");
+}
+
+// PIP-1
+#[test]
+fn a_store_that_does_not_tell_a_worker_which_samples_it_holds_is_found_out() {
+    assert_found_out(Rule::OwnLeasesFound, "was lost without any trouble");
+}
+
+// CAU-5
+#[test]
+fn a_store_that_counts_a_failed_sample_by_its_cause_never_or_twice_is_found_out() {
+    assert_found_out(Rule::CauseCounted, "(cause-counts)");
+    assert_found_out(Rule::CauseCountedOnce, "(cause-counts)");
 }

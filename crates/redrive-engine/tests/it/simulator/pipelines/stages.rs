@@ -10,7 +10,7 @@ use std::{
 
 use redrive_core::{PipelineRunId, PipelineStatus, SampleId, SampleStatus};
 use redrive_engine::{Engine, Handler, Pipeline};
-use redrive_store::{LedgerPlace, PipelineAction, SampleFilter, Store, UnitKind};
+use redrive_store::{LedgerPlace, PipelineAction, Selection, Store, UnitKind};
 
 use super::{
     super::{
@@ -87,7 +87,8 @@ impl Stages {
                 0 => _ = store.change_pipeline_run(run, &PipelineAction::Cancel, &by).await,
                 1..=3 => {
                     let status = Some(SampleStatus::Dlq);
-                    let filter = SampleFilter { status, ..SampleFilter::default() };
+                    let filter =
+                        Selection { state: status.map(Into::into), ..Selection::default() };
                     let dead = store.samples_page(&filter, SampleId(0), 10.into()).await;
                     let ids = dead.unwrap_or_default().into_iter().map(|sample| sample.id);
                     let some: Vec<SampleId> = ids.filter(|_| chance.one_in(2)).collect();
@@ -133,7 +134,7 @@ impl Stages {
 
     /// What is left of it in the end.
     pub(crate) async fn lived(self, ground: &Ground, problems: Vec<String>) -> Lived {
-        let (all, start, store) = (SampleFilter::default(), LedgerPlace::start(), &ground.store);
+        let (all, start, store) = (Selection::default(), LedgerPlace::start(), &ground.store);
         Lived {
             seed: self.seed,
             events: ground.log.events(),

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 
 use redrive_core::{PipelineStatus, SampleStatus};
-use redrive_store::{AttemptOutcome, AttemptRecord, PipelineRunRecord, SampleRecord};
+use redrive_store::{AttemptOutcome, AttemptRecord, Leased, PipelineRunRecord, SampleRecord};
 use serde_json::Value;
 
 use super::{
-    super::log::{Event, What},
+    super::{
+        leases::lost_without_trouble,
+        log::{Event, What},
+    },
     cast::trail,
     executions,
     news::SampleNews,
@@ -38,6 +41,7 @@ pub(crate) fn judge(lived: &Lived) -> Vec<String> {
         problems.extend(found.map(|problem| format!("sample:{}: {problem}", sample.id)));
     }
     problems.extend(executions::judge(lived));
+    problems.extend(lost_without_trouble(Leased::Sample, &lived.events));
     problems.extend(read_ahead(lived));
     problems
 }

@@ -7,19 +7,24 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redrive_core::{Failure, ItemEvent, ItemId, ItemStatus, Policy, PolicySpec, Preset};
+use redrive_core::{Cause, Failure, ItemEvent, ItemId, ItemStatus, Policy, PolicySpec, Preset};
 use redrive_engine::{
     Clock, GroupLease, ItemOutcome, ItemReport, RetrySettings, RetryingUploader, Stopper,
     UploadError, UploadOutcome, UploadReport, UploadRequest, Uploader,
 };
 use redrive_store::{
-    AddedItem, ItemAttempt, ItemFilter, ItemGroup, ItemMove, ItemRecord, JournalFilter, NewItem,
-    Store, WorkerId,
+    AddedItem, ItemAttempt, ItemGroup, ItemMove, ItemRecord, JournalFilter, LedgerPlace, MAX_PAGE,
+    NewItem, Selection, Store, UnitKind, WorkerId,
 };
 use tokio::task::JoinHandle;
 
 use crate::simulator::{
-    chance::Chance, clock::SimClock, gate::Gate, ground::Ground, weather::Weather,
+    chance::Chance,
+    clock::SimClock,
+    gate::Gate,
+    ground::Ground,
+    log::{Event, What},
+    weather::Weather,
 };
 
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -135,6 +140,8 @@ pub(crate) struct SimulatedItems {
     /// Who holds the group at the moment, as the processes themselves see it.
     holders: Arc<Mutex<Vec<String>>>,
     overlaps: Arc<Mutex<u32>>,
+    /// Who lost the group while it held it.
+    losers: Arc<Mutex<Vec<String>>>,
 }
 
 /// A process that uploads the group once, as the command does.
@@ -176,8 +183,8 @@ impl SimulatedItems {
             hopeless,
             seen: Mutex::default(),
         };
-        let (holders, overlaps) = Default::default();
-        Self { receiver: Arc::new(receiver), holders, overlaps }
+        let (holders, overlaps, losers) = Default::default();
+        Self { receiver: Arc::new(receiver), holders, overlaps, losers }
     }
 
     pub(crate) fn start_upload(&self, ground: &mut Ground) -> Upload {
@@ -191,11 +198,12 @@ impl SimulatedItems {
         let uploader = RetryingUploader::new(sender, store.clone(), settings, name.clone())
             .with_clock(clock.clone());
         let (holders, overlaps) = (self.holders.clone(), self.overlaps.clone());
+        let losers = self.losers.clone();
         let task = tokio::spawn(async move {
             let owner = WorkerId(name.clone());
             let taken = GroupLease::take(store.clone(), &group(), owner, LEASE).await;
             let Ok(Ok(lease)) = taken else { return };
-            let _holding = Holding::begin(name, holders, &overlaps);
+            let _holding = Holding::begin(name.clone(), holders, &overlaps);
             let (stopper, stop) = Stopper::new();
             let request = UploadRequest::new(group()).with_stop(stop);
             let mut lost = lease.lost();
@@ -205,6 +213,7 @@ impl SimulatedItems {
                 () = lost.stopped() => None,
             };
             if ended.is_none() {
+                losers.lock().unwrap().push(name);
                 stopper.stop();
                 drop(work);
             }
@@ -218,6 +227,17 @@ impl SimulatedItems {
         ground.store.item_counts(&group()).await.unwrap().pending > 0
     }
 
+    /// Processes that lost the group though the store answered every one of their renewals.
+    fn lost_without_trouble(&self, events: &[Event]) -> Vec<String> {
+        let in_trouble = |who: &str| {
+            let renewal = |what: &What| matches!(what, What::Fault { call: "renew_leases", .. });
+            events.iter().any(|event| event.who == who && renewal(&event.what))
+        };
+        let losers = self.losers.lock().unwrap();
+        let without = losers.iter().filter(|who| !in_trouble(who));
+        without.map(|who| format!("{who} lost the group without any trouble")).collect()
+    }
+
     /// Everything that is wrong with them; nothing, if all is well.
     pub(crate) async fn judge(&self, ground: &Ground) -> Vec<String> {
         let mut problems = Vec::new();
@@ -225,8 +245,9 @@ impl SimulatedItems {
         if overlaps > 0 {
             problems.push(format!("{overlaps} times two held the group at once"));
         }
-        let items =
-            ground.store.items_page(&ItemFilter::default(), ItemId(0), 1_000).await.unwrap();
+        problems.extend(self.lost_without_trouble(&ground.log.events()));
+        problems.extend(lost_workers(&*ground.store).await);
+        let items = ground.store.items_page(&Selection::default(), ItemId(0), 1_000).await.unwrap();
         let seen = std::mem::take(&mut *self.receiver.seen.lock().unwrap());
         for item in items {
             let id = item.id;
@@ -260,6 +281,13 @@ impl SimulatedItems {
         }
         problems
     }
+}
+
+/// A lost process costs its items nothing.
+async fn lost_workers(store: &dyn Store) -> Vec<String> {
+    let ledger = store.ledger_page(UnitKind::Item, &LedgerPlace::start(), MAX_PAGE).await.unwrap();
+    let lost = ledger.iter().filter(|attempt| attempt.cause == Some(Cause::LostWorker));
+    lost.map(|attempt| format!("{} was charged for a lost worker", attempt.unit)).collect()
 }
 
 /// That a process believes to hold the group, until it ends or is killed.

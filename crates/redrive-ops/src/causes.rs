@@ -1,0 +1,79 @@
+//! Causes: what failures of all kinds have in common.
+
+use jiff::Timestamp;
+use redrive_core::{PartitionId, Unit};
+use redrive_store::{
+    CauseChange, CauseFilter, CauseRecord, JournalFilter, MAX_PAGE, Operator, Result, UnitKind,
+    Written, cause_unit,
+};
+
+use crate::{
+    Ops,
+    views::{CauseView, JournalView, last_day},
+};
+
+impl Ops {
+    /// Causes since a time, by default of the last day.
+    pub async fn causes(
+        &self,
+        kind: Option<UnitKind>,
+        since: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<CauseView>> {
+        let day = last_day(self.now());
+        let since = since.unwrap_or(day);
+        let hours_since = since.min(day);
+        self.read_causes(&CauseFilter { kind, fingerprint: None, since, hours_since, limit }).await
+    }
+
+    /// A cause with all that is known of it.
+    pub async fn cause(&self, fingerprint: &str) -> Result<Option<CauseView>> {
+        let fingerprint = Some(fingerprint.to_owned());
+        let since = Timestamp::UNIX_EPOCH;
+        let filter = CauseFilter { kind: None, fingerprint, since, hours_since: since, limit: 1 };
+        Ok(self.read_causes(&filter).await?.pop())
+    }
+
+    /// The journal of a cause, the newest entries last.
+    pub async fn cause_journal(&self, fingerprint: &str) -> Result<Vec<JournalView>> {
+        let filter = JournalFilter { unit: Some(cause_unit(fingerprint)), action: None };
+        let entries = self.store().journal_page(&filter, 0, MAX_PAGE).await?;
+        Ok(entries.into_iter().map(JournalView::from).collect())
+    }
+
+    /// Writes down what an operator knows of a cause. False if no failure ever had the cause.
+    pub async fn change_cause(
+        &self,
+        fingerprint: &str,
+        change: &CauseChange,
+        by: &Operator,
+    ) -> Result<bool> {
+        let written = self.store().change_cause(fingerprint, change, by).await?;
+        Ok(written == Written::Applied)
+    }
+
+    async fn read_causes(&self, filter: &CauseFilter) -> Result<Vec<CauseView>> {
+        let mut views = Vec::new();
+        for cause in self.store().causes(filter).await? {
+            let example = self.example(&cause).await?;
+            views.push(CauseView::new(cause, example, filter.since, self.now()));
+        }
+        Ok(views)
+    }
+
+    /// The counts store the row id of a partition; operators know the key.
+    async fn example(&self, cause: &CauseRecord) -> Result<Option<String>> {
+        let Some(last) = cause.hours.iter().max_by_key(|hour| hour.last_at) else {
+            return Ok(None);
+        };
+        let id = last.unit_id;
+        if last.kind == UnitKind::Partition {
+            let before = PartitionId(id.saturating_sub(1));
+            let found = self.store().partitions_by_id(before, 1).await?.pop();
+            if let Some(found) = found.filter(|found| found.id.0 == id) {
+                return Ok(Some(Unit::Partition(found.key).to_string()));
+            }
+        }
+        Ok(Some(format!("{}:{id}", last.kind.name())))
+    }
+}

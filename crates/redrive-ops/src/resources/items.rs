@@ -1,0 +1,290 @@
+//! Items of uploads.
+
+use std::collections::HashMap;
+
+use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
+use redrive_store::{
+    ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, PageLimit, Result, Selection,
+    SelectionTerm as Term, StateFilter, Written,
+};
+use serde_json::json;
+
+use super::{
+    Action, ActionOptions, BATCH, ChangeRequest, ChangeResult, Changeable, Changes, Column,
+    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
+};
+use crate::{Ops, items::journal_entry};
+
+impl Resource for ItemRecord {
+    type Id = ItemId;
+
+    const NOUN: &'static str = "item";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("id", Kind::Id, |item| item.id.to_string()),
+        Column::new("upload", Kind::Text, |item| item.group.upload.clone()),
+        Column::new("group", Kind::Text, |item| item.group.group.clone()),
+        Column::new("name", Kind::Text, |item| item.name.clone()),
+        Column::new("status", Kind::State, |item| item.status.name().to_owned()),
+        Column::on_pages("bytes", Kind::Number, |item| item.size_bytes.to_string()),
+        Column::new("rejections", Kind::Text, rejections),
+        Column::on_pages("changed", Kind::Time, |item| item.updated_at.to_string()),
+        Column::on_pages("last failure", Kind::Time, |item| text(&item.last_failure_at)),
+        Column::new("cause", Kind::Cause, |item| text(&item.fingerprint)),
+        Column::new("last rejection", Kind::Message, |item| text(&item.rejection_reason)),
+    ];
+    const TERMS: &'static [Term] = &[
+        Term::Upload,
+        Term::Group,
+        Term::Class,
+        Term::Code,
+        Term::Cause,
+        Term::Error,
+        Term::FailedSince,
+        Term::FailedUntil,
+    ];
+    const STATES: &'static [(&'static str, StateFilter)] = &[
+        ("pending", state("pending")),
+        ("uploaded", state("uploaded")),
+        ("trusted", state("trusted")),
+        ("rejected", state("rejected")),
+        ("upload_giveup", state("upload_giveup")),
+        ("given_up", state("upload_giveup")),
+    ];
+
+    fn id(&self) -> ItemId {
+        self.id
+    }
+
+    async fn page(
+        ops: &Ops,
+        selection: &Selection,
+        after: Option<&ItemId>,
+        limit: PageLimit,
+    ) -> Result<Page<Self>> {
+        let after = after.copied().unwrap_or(ItemId(0));
+        let rows = ops.store().items_page(selection, after, limit.rows).await?;
+        Ok(Page { has_more: rows.len() >= limit.rows as usize, rows })
+    }
+
+    async fn by_id(ops: &Ops, ids: &[ItemId]) -> Result<Vec<Self>> {
+        ops.store().items_by_id(ids).await
+    }
+}
+
+/// Since the last reset, and before.
+fn rejections(item: &ItemRecord) -> String {
+    match (item.attempts_at_reset, item.upload_attempts) {
+        (0, count) => count.to_string(),
+        (before, count) => format!("{} ({before} before reset)", count.saturating_sub(before)),
+    }
+}
+
+/// What an operator does to items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemAction {
+    /// Makes items pending again that were given up.
+    Reset,
+    /// Removes items that were not acknowledged from their group.
+    Drop,
+    /// Notes that the receiver vouches for an acknowledged item.
+    Trust,
+    /// Notes that the receiver refused an acknowledged item.
+    Refuse,
+}
+
+impl Action for ItemAction {
+    const NAMES: &'static [&'static str] = &["reset", "drop", "trust", "refuse"];
+
+    fn parse(name: &str, _: &ActionOptions) -> Option<Self> {
+        [Self::Reset, Self::Drop, Self::Trust, Self::Refuse]
+            .into_iter()
+            .find(|action| action.name() == name)
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Drop => "drop",
+            Self::Trust => "trust",
+            Self::Refuse => "refuse",
+        }
+    }
+
+    fn states(&self) -> &'static [StateFilter] {
+        match self {
+            Self::Reset | Self::Drop => const { &[state("upload_giveup")] },
+            Self::Trust | Self::Refuse => const { &[state("uploaded")] },
+        }
+    }
+
+    /// Only operators do this, so they are always asked.
+    fn confirm_above(&self) -> usize {
+        0
+    }
+}
+
+impl Changeable for ItemRecord {
+    type Action = ItemAction;
+
+    fn unit(id: &ItemId) -> Unit {
+        Unit::Item(*id)
+    }
+}
+
+impl Changes<ItemAction> for ItemRecord {
+    async fn change(
+        ops: &Ops,
+        request: &ChangeRequest<'_, ItemAction>,
+        ids: &[ItemId],
+        report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
+    ) -> Result<()> {
+        for ids in ids.chunks(BATCH) {
+            report(ops.change_items(request, ids).await?);
+        }
+        Ok(())
+    }
+}
+
+impl Ops {
+    async fn change_items(
+        &self,
+        request: &ChangeRequest<'_, ItemAction>,
+        ids: &[ItemId],
+    ) -> Result<Vec<UnitChange>> {
+        let (action, by) = (request.action, request.by);
+        let items = self.store().items_by_id(ids).await?;
+        let (meant, others): (Vec<&ItemRecord>, Vec<&ItemRecord>) =
+            items.iter().partition(|item| action.allows(item.status));
+        let written: Vec<(&ItemRecord, std::result::Result<(), String>)> = match action {
+            _ if request.dry_run => meant.into_iter().map(|item| (item, Ok(()))).collect(),
+            ItemAction::Drop => self.drop_items(&meant, by).await?,
+            _ => {
+                let moves: Vec<ItemMove> =
+                    meant.iter().map(|item| action.to_move(item, by)).collect();
+                let written = self.store().move_items(&moves).await?;
+                meant.into_iter().zip(written.into_iter().map(applied)).collect()
+            }
+        };
+        let refused = others.into_iter().map(|item| (item, Err(action.refusal(item.status))));
+        let changes: HashMap<ItemId, UnitChange> = written
+            .into_iter()
+            .chain(refused)
+            .map(|(item, result)| (item.id, action.change_of(item, result, request.dry_run)))
+            .collect();
+        let change = |id: &ItemId| {
+            let unknown = || UnitChange::unknown(Unit::Item(*id), ItemRecord::NOUN);
+            changes.get(id).cloned().unwrap_or_else(unknown)
+        };
+        Ok(ids.iter().map(change).collect())
+    }
+
+    /// Drops items group by group, each while nobody sends it.
+    async fn drop_items<'a>(
+        &self,
+        items: &[&'a ItemRecord],
+        by: &Operator,
+    ) -> Result<Vec<(&'a ItemRecord, std::result::Result<(), String>)>> {
+        let mut groups: HashMap<&ItemGroup, Vec<&'a ItemRecord>> = HashMap::new();
+        for item in items {
+            groups.entry(&item.group).or_default().push(item);
+        }
+        let mut results = Vec::new();
+        for (group, items) in groups {
+            let lease = match self.hold_group(group, by).await? {
+                Ok(lease) => lease,
+                Err(busy) => {
+                    let why = format!("the group is being uploaded by {busy}; drop it afterwards");
+                    results.extend(items.into_iter().map(|item| (item, Err(why.clone()))));
+                    continue;
+                }
+            };
+            let drops: Vec<(ItemId, JournalEntry)> =
+                items.iter().map(|item| (item.id, ItemAction::Drop.entry(item, by))).collect();
+            let written = self.store().drop_items(&drops).await;
+            _ = lease.release("dropped", by.at).await;
+            results.extend(items.into_iter().zip(written?.into_iter().map(applied)));
+        }
+        Ok(results)
+    }
+}
+
+fn applied(written: Written) -> std::result::Result<(), String> {
+    match written {
+        Written::Applied => Ok(()),
+        Written::Stale => Err("the item has changed meanwhile".to_owned()),
+    }
+}
+
+impl ItemAction {
+    fn change_of(
+        self,
+        item: &ItemRecord,
+        result: std::result::Result<(), String>,
+        dry_run: bool,
+    ) -> UnitChange {
+        let unit = Unit::Item(item.id);
+        let change = match result {
+            Ok(()) => {
+                let attempts = item.upload_attempts;
+                UnitChange::new(unit, ChangeResult::done(dry_run))
+                    .because(format!("{}, after {attempts} rejections", item.name))
+            }
+            Err(why) => UnitChange::refused(unit, why),
+        };
+        change.was(item.status.name())
+    }
+
+    fn allows(self, status: ItemStatus) -> bool {
+        match self {
+            Self::Reset => status == ItemStatus::UploadGiveup,
+            Self::Drop => matches!(status, ItemStatus::Pending | ItemStatus::UploadGiveup),
+            Self::Trust | Self::Refuse => status == ItemStatus::Uploaded,
+        }
+    }
+
+    /// Why an item of this status is not changed, and which command is right (FIX-6).
+    fn refusal(self, status: ItemStatus) -> String {
+        let right = match (self, status) {
+            (Self::Reset, ItemStatus::Pending) => "; `uploads run` sends it",
+            (Self::Reset | Self::Drop, _) => "; an acknowledged item is never sent again",
+            (Self::Trust | Self::Refuse, ItemStatus::Trusted | ItemStatus::Rejected) => {
+                "; the mark is final"
+            }
+            (Self::Trust | Self::Refuse, ItemStatus::UploadGiveup) => {
+                "; only an acknowledged item can be marked: `uploads reset` makes it pending"
+            }
+            (Self::Trust | Self::Refuse, _) => {
+                "; only an acknowledged item can be marked: `uploads run` sends it"
+            }
+        };
+        format!("the item is {status}{right}")
+    }
+
+    fn to_move(self, item: &ItemRecord, by: &Operator) -> ItemMove {
+        let event = match self {
+            Self::Trust => ItemEvent::Trust,
+            Self::Refuse => ItemEvent::Refuse,
+            Self::Reset | Self::Drop => ItemEvent::Reset,
+        };
+        ItemMove { journal: Some(self.entry(item, by)), ..ItemMove::new(item.id, event, by.at) }
+    }
+
+    fn entry(self, item: &ItemRecord, by: &Operator) -> JournalEntry {
+        let ItemGroup { upload, group } = &item.group;
+        let details = match self {
+            Self::Reset => json!({ "attempts": item.upload_attempts, "reason": by.reason }),
+            Self::Drop => json!({
+                "upload": upload,
+                "group": group,
+                "name": item.name,
+                "status": item.status.name(),
+                "content_url": item.content_url,
+                "sha256": item.sha256,
+                "attempts": item.upload_attempts,
+                "reason": by.reason,
+            }),
+            Self::Trust | Self::Refuse => json!({ "reason": by.reason }),
+        };
+        journal_entry(&format!("upload.{}", self.name()), item, details, by)
+    }
+}

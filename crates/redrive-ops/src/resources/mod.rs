@@ -1,0 +1,225 @@
+//! What the command line, the API and the dashboard list, show and change: one declaration per resource.
+//!
+//! A [`Resource`] names its columns, the terms and states that select it, and how to read it. Resources that operators
+//! change declare their actions as well ([`Changeable`]). The three interfaces are generic over these traits.
+//!
+//! - `column`: a column of a list
+//! - `terms`: what selects units, with its flag, parameter and label
+//! - `change`: the outcome of an action for one unit
+//! - `note`: the action that every resource has
+//! - `runs`, `items`, `partitions`, `samples`, `pipeline_runs`: the declarations
+
+mod column;
+mod terms;
+
+mod change;
+mod note;
+
+mod items;
+mod partitions;
+mod pipeline_runs;
+mod runs;
+mod samples;
+
+use std::{
+    fmt::{Debug, Display},
+    future::Future,
+    str::FromStr,
+};
+
+use redrive_core::Unit;
+use redrive_store::{Lane, Operator, PageLimit, Result, Selection, SelectionTerm, StateFilter};
+use serde::Serialize;
+
+pub use change::{ChangeResult, OutcomeCounts, UnitChange};
+pub use column::{Column, ColumnKind};
+pub use items::ItemAction;
+pub use note::Note;
+pub use partitions::partition_change;
+pub use runs::run_state_name;
+pub use samples::SampleAction;
+pub use terms::{TermText, parse_fingerprint};
+
+use crate::Ops;
+
+/// Units that change in one transaction.
+const BATCH: usize = 1_000;
+
+/// Rows of a read that looks for ids.
+const SELECT_ROWS: u32 = 500;
+
+/// Something that is listed, shown and selected.
+pub trait Resource: Serialize + Send + Sync + Sized + 'static {
+    type Id: Clone + Debug + Display + FromStr + Ord + Send + Sync + 'static;
+
+    /// In messages: `there is no run 17`.
+    const NOUN: &'static str;
+    const COLUMNS: &'static [Column<Self>];
+    const TERMS: &'static [SelectionTerm];
+    /// Whether rows have data that lists leave out unless asked.
+    const HAS_DATA: bool = false;
+    /// The names of states, and what they select.
+    const STATES: &'static [(&'static str, StateFilter)];
+
+    fn id(&self) -> Self::Id;
+
+    /// False for a row about something that is not stored.
+    fn exists(&self) -> bool {
+        true
+    }
+
+    /// A page in the order of ids.
+    fn page(
+        ops: &Ops,
+        selection: &Selection,
+        after: Option<&Self::Id>,
+        limit: PageLimit,
+    ) -> impl Future<Output = Result<Page<Self>>> + Send;
+
+    /// Those that exist, with their data, in any order.
+    fn by_id(ops: &Ops, ids: &[Self::Id]) -> impl Future<Output = Result<Vec<Self>>> + Send;
+}
+
+/// Rows, and whether more may follow.
+#[derive(Debug)]
+pub struct Page<R> {
+    pub rows: Vec<R>,
+    pub has_more: bool,
+}
+
+/// A resource with actions of its own.
+pub trait Changeable: Changes<<Self as Changeable>::Action> {
+    type Action: Action;
+
+    fn unit(id: &Self::Id) -> Unit;
+
+    /// The unit of a row, which may know more than its id.
+    fn unit_of(&self) -> Unit {
+        Self::unit(&self.id())
+    }
+}
+
+/// A resource that operators change by actions of one type.
+pub trait Changes<A: Action>: Resource {
+    /// The ids of the units that match and that the action is about, sorted and unique, at most `max`.
+    fn matching(
+        ops: &Ops,
+        request: &ChangeRequest<'_, A>,
+        max: usize,
+    ) -> impl Future<Output = Result<Vec<Self::Id>>> + Send {
+        ops.matching::<Self, A>(&request.action, &request.selection, max)
+    }
+
+    /// Changes units, or says what would change, in batches. Batches that were reported are applied, also if a later
+    /// one fails.
+    fn change(
+        ops: &Ops,
+        request: &ChangeRequest<'_, A>,
+        ids: &[Self::Id],
+        report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
+    ) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// An action of operators on units of one kind.
+pub trait Action: Clone + Debug + Send + Sync + 'static {
+    const NAMES: &'static [&'static str];
+
+    /// `None` if no action has the name.
+    fn parse(name: &str, options: &ActionOptions) -> Option<Self>;
+
+    fn name(&self) -> &'static str;
+
+    /// The states that the action is about, if the selection names none; all if there are none.
+    fn states(&self) -> &'static [StateFilter];
+
+    /// More units than this need a confirmation.
+    fn confirm_above(&self) -> usize {
+        20
+    }
+}
+
+/// What actions can be asked besides their name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionOptions {
+    /// Include terminal partitions.
+    pub clear_terminal: bool,
+    /// Include partitions without a run in the raw sink.
+    pub force: bool,
+    pub lane: Option<Lane>,
+    /// The text of a note.
+    pub text: Option<String>,
+}
+
+/// What is done, by whom, and for the journal how it was asked.
+#[derive(Debug)]
+pub struct ChangeRequest<'a, A> {
+    pub action: A,
+    pub options: ActionOptions,
+    pub by: &'a Operator,
+    pub dry_run: bool,
+    /// Such as `state retry`.
+    pub command: String,
+    pub selection: Selection,
+    pub flags: Vec<String>,
+}
+
+const fn state(status: &'static str) -> StateFilter {
+    StateFilter { status, waiting: None }
+}
+
+/// A failed unit that is retried by itself, or is not.
+const fn waiting(status: &'static str, waiting: bool) -> StateFilter {
+    StateFilter { status, waiting: Some(waiting) }
+}
+
+impl Ops {
+    async fn matching<R: Resource, A: Action>(
+        &self,
+        action: &A,
+        selection: &Selection,
+        max: usize,
+    ) -> Result<Vec<R::Id>> {
+        let states: Vec<Option<StateFilter>> = match (selection.state, action.states()) {
+            (None, states @ [_, ..]) => states.iter().copied().map(Some).collect(),
+            (state, _) => vec![state],
+        };
+        let mut ids = Vec::new();
+        for state in states {
+            let selection = Selection { state, ..selection.clone() };
+            self.add_matching::<R>(&selection, max, &mut ids).await?;
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        ids.truncate(max);
+        Ok(ids)
+    }
+
+    async fn add_matching<R: Resource>(
+        &self,
+        selection: &Selection,
+        max: usize,
+        ids: &mut Vec<R::Id>,
+    ) -> Result<()> {
+        let mut after = None;
+        loop {
+            let limit = PageLimit::without_data(SELECT_ROWS);
+            let page = R::page(self, selection, after.as_ref(), limit).await?;
+            ids.extend(page.rows.iter().map(Resource::id));
+            match page.rows.last() {
+                Some(last) if page.has_more && ids.len() < max => after = Some(last.id()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The outcomes of an action, or the expected ones of a dry run.
+    pub async fn change<R: Changes<A>, A: Action>(
+        &self,
+        request: &ChangeRequest<'_, A>,
+        ids: &[R::Id],
+    ) -> (Vec<UnitChange>, Result<()>) {
+        let mut changes = Vec::new();
+        let result = R::change(self, request, ids, &mut |batch| changes.extend(batch)).await;
+        (changes, result)
+    }
+}

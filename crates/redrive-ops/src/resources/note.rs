@@ -1,0 +1,78 @@
+//! An operator's remark on any unit. It stands in the journal of the unit, which `why` and the pages show.
+
+use std::collections::HashMap;
+
+use redrive_core::Message;
+use redrive_store::{JournalEntry, Result, StateFilter};
+use serde_json::json;
+
+use super::{Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, UnitChange};
+use crate::Ops;
+
+/// Rows by id may have data of up to a megabyte each.
+const NOTE_BATCH: usize = 16;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note(String);
+
+impl Note {
+    /// `None` if the text is empty.
+    pub fn new(text: &str) -> Option<Self> {
+        let text = Message::clean(text.trim()).to_string();
+        (!text.is_empty()).then_some(Self(text))
+    }
+}
+
+impl Action for Note {
+    const NAMES: &'static [&'static str] = &["note"];
+
+    fn parse(name: &str, options: &ActionOptions) -> Option<Self> {
+        options.text.as_deref().filter(|_| name == "note").and_then(Self::new)
+    }
+
+    fn name(&self) -> &'static str {
+        "note"
+    }
+
+    fn states(&self) -> &'static [StateFilter] {
+        &[]
+    }
+}
+
+impl<R: Changeable> Changes<Note> for R {
+    async fn change(
+        ops: &Ops,
+        request: &ChangeRequest<'_, Note>,
+        ids: &[R::Id],
+        report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
+    ) -> Result<()> {
+        for batch in ids.chunks(NOTE_BATCH) {
+            let rows = R::by_id(ops, batch).await?.into_iter().filter(R::exists);
+            let rows: HashMap<String, R> = rows.map(|row| (row.id().to_string(), row)).collect();
+            if !request.dry_run {
+                let entries: Vec<JournalEntry> =
+                    rows.values().map(|row| entry(row, request)).collect();
+                ops.store().append_journal(&entries).await?;
+            }
+            let change = |id: &R::Id| match rows.get(&id.to_string()) {
+                Some(row) => UnitChange::new(row.unit_of(), ChangeResult::done(request.dry_run)),
+                None => UnitChange::unknown(R::unit(id), R::NOUN),
+            };
+            report(batch.iter().map(change).collect());
+        }
+        Ok(())
+    }
+}
+
+fn entry<R: Changeable>(row: &R, request: &ChangeRequest<'_, Note>) -> JournalEntry {
+    let by = request.by.cleaned();
+    JournalEntry {
+        at: by.at,
+        actor: by.actor,
+        action: format!("{}.note", R::NOUN),
+        unit: Some(row.unit_of().to_string()),
+        filter: None,
+        details: json!({ "note": request.action.0, "reason": by.reason }).to_string(),
+        dedupe_key: None,
+    }
+}

@@ -1,0 +1,148 @@
+//! Samples of pipelines, and among them the dead letters.
+
+use redrive_core::{SampleId, Unit};
+use redrive_store::{
+    PageLimit, Result, SampleChange, SampleRecord, Selection, SelectionTerm as Term, StateFilter,
+};
+
+use super::{
+    Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, Column,
+    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state, waiting,
+};
+use crate::{Ops, views::SampleView};
+
+impl Resource for SampleView {
+    type Id = SampleId;
+
+    const NOUN: &'static str = "sample";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("id", Kind::Id, |view| view.sample.id.to_string()),
+        Column::new("run", Kind::Text, |view| view.sample.run.to_string()),
+        Column::new("pipeline", Kind::Text, |view| view.sample.pipeline.clone()),
+        Column::new("line", Kind::Number, |view| view.sample.line.to_string()),
+        Column::new("stage", Kind::Text, |view| view.sample.stage_name.clone()),
+        Column::new("code", Kind::Text, |view| text(&view.sample.error_code)),
+        Column::new("attempts", Kind::Number, |view| view.sample.attempts.to_string()),
+        Column::on_pages("last failure", Kind::Time, |view| text(&view.sample.last_failure_at)),
+        Column::new("cause", Kind::Cause, |view| text(&view.sample.fingerprint)),
+        Column::new("error", Kind::Message, |view| text(&view.sample.error_message)),
+    ];
+    const TERMS: &'static [Term] = &[
+        Term::Pipeline,
+        Term::Run,
+        Term::Stage,
+        Term::Class,
+        Term::Code,
+        Term::Cause,
+        Term::Error,
+        Term::FailedSince,
+        Term::FailedUntil,
+    ];
+    const STATES: &'static [(&'static str, StateFilter)] = &[
+        ("pending", state("pending")),
+        ("waiting", waiting("pending", true)),
+        ("succeeded", state("succeeded")),
+        ("skipped", state("skipped")),
+        ("dlq", state("dlq")),
+        ("given_up", state("dlq")),
+    ];
+
+    fn id(&self) -> SampleId {
+        self.sample.id
+    }
+
+    async fn page(
+        ops: &Ops,
+        selection: &Selection,
+        after: Option<&SampleId>,
+        limit: PageLimit,
+    ) -> Result<Page<Self>> {
+        let after = after.copied().unwrap_or(SampleId(0));
+        let rows = ops.store().samples_page(selection, after, limit).await?;
+        let has_more = limit.is_reached(&rows);
+        Ok(Page { rows: rows.into_iter().map(Self::from).collect(), has_more })
+    }
+
+    async fn by_id(ops: &Ops, ids: &[SampleId]) -> Result<Vec<Self>> {
+        let samples = ops.store().samples_by_id(ids).await?;
+        Ok(samples.into_iter().map(Self::from).collect())
+    }
+}
+
+/// What operators do to dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleAction {
+    /// Tries them again at the stage that failed.
+    Reprocess,
+}
+
+impl Action for SampleAction {
+    const NAMES: &'static [&'static str] = &["reprocess"];
+
+    fn parse(name: &str, _: &ActionOptions) -> Option<Self> {
+        (name == "reprocess").then_some(Self::Reprocess)
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Reprocess => "reprocess",
+        }
+    }
+
+    fn states(&self) -> &'static [StateFilter] {
+        const { &[state("dlq")] }
+    }
+}
+
+impl Changeable for SampleView {
+    type Action = SampleAction;
+
+    fn unit(id: &SampleId) -> Unit {
+        Unit::Sample { id: *id, stage: String::new() }
+    }
+
+    fn unit_of(&self) -> Unit {
+        Unit::Sample { id: self.sample.id, stage: self.sample.stage_name.clone() }
+    }
+}
+
+impl Changes<SampleAction> for SampleView {
+    async fn change(
+        ops: &Ops,
+        request: &ChangeRequest<'_, SampleAction>,
+        ids: &[SampleId],
+        report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
+    ) -> Result<()> {
+        let dry_run = request.dry_run;
+        let by = (!dry_run).then_some(request.by);
+        let on_change = |id, sample: Option<&SampleRecord>, change| {
+            report(vec![sample_change(id, sample, change, dry_run)]);
+        };
+        ops.pipelines().reprocess_by_id(ids, by, on_change).await.map(drop)
+    }
+}
+
+fn sample_change(
+    id: SampleId,
+    sample: Option<&SampleRecord>,
+    change: SampleChange,
+    dry_run: bool,
+) -> UnitChange {
+    let stage = sample.map(|sample| sample.stage_name.clone()).unwrap_or_default();
+    let unit = Unit::Sample { id, stage };
+    match change {
+        SampleChange::Done => UnitChange::new(unit, ChangeResult::done(dry_run)).was("dlq"),
+        SampleChange::Refused(state) => {
+            UnitChange::refused(unit, format!("the sample is {}", state.name()))
+        }
+        SampleChange::NoData => {
+            let error = sample.and_then(|sample| sample.error_message.as_deref());
+            let error = error.unwrap_or_default();
+            let why = format!(
+                "the sample has no data to reprocess: {error}; `dlq edit` or `dlq reprocess --patch` gives it data"
+            );
+            UnitChange::refused(unit, why)
+        }
+        SampleChange::Unknown => UnitChange::unknown(unit, SampleView::NOUN),
+    }
+}

@@ -1,0 +1,8 @@
+-- The newest hour of each cause stays: it tells when and where the cause was seen last.
+WITH gone AS (
+    DELETE FROM redrive.cause_hours AS old WHERE hour < :before::timestamptz AND hour < (
+        SELECT max(hour) FROM redrive.cause_hours AS each WHERE each.fingerprint = old.fingerprint
+    )
+    RETURNING hour
+)
+SELECT count(*) FROM gone

@@ -1,0 +1,158 @@
+//! Lists, units and actions of every resource.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json as Answer, Router,
+    routing::{get, post},
+};
+use redrive_ops::{Action, ChangeRequest, Changeable, Changes, Note, Resource, UnitChange};
+use redrive_store::PageLimit;
+use serde_json::Value;
+
+use super::{
+    bulk::{BulkOutcome, Confirmation, MAX_UNITS, confirm},
+    page::{ListPage, PageBuilder},
+};
+use crate::{
+    app::{App, AppState},
+    extract::{Json, PathParams, QueryParams},
+    guard::Caller,
+    params::{OF_ACTIONS, OF_LISTS, OF_LISTS_WITH_DATA, Pairs, Params, of_json},
+    problem::ProblemDetails,
+};
+
+/// The routes of a resource that is listed and shown by id.
+pub(super) fn listed_and_shown<R: Resource>(path: &str) -> Router<Arc<App>> {
+    Router::new().route(path, get(list::<R>)).route(&format!("{path}/{{id}}"), get(show::<R>))
+}
+
+/// The routes of the actions of a resource.
+pub(super) fn changeable<R: Changeable>(path: &'static str) -> Router<Arc<App>> {
+    let act = |name: &'static str| {
+        post(move |app: AppState, caller: Extension<Caller>, Json(body): Json<Value>| async move {
+            let params = Params::<R>::read(&of_json(body)?, OF_ACTIONS)?;
+            change(&app, &caller, path, name, params).await.map(Answer)
+        })
+    };
+    let names = R::Action::NAMES.iter().chain(Note::NAMES);
+    names.fold(Router::new(), |router, name| router.route(&format!("{path}/{name}"), act(name)))
+}
+
+pub(super) async fn list<R: Resource>(
+    app: AppState,
+    QueryParams(pairs): QueryParams<Pairs>,
+) -> Result<Answer<ListPage<R>>, ProblemDetails> {
+    let others = if R::HAS_DATA { OF_LISTS_WITH_DATA } else { OF_LISTS };
+    let params = Params::<R>::read(&pairs, others)?;
+    list_page(&app, &params).await.map(Answer)
+}
+
+/// A page of rows, bounded in rows and bytes.
+pub(super) async fn list_page<R: Resource>(
+    app: &App,
+    params: &Params<R>,
+) -> Result<ListPage<R>, ProblemDetails> {
+    let mut page = PageBuilder::new(params.limit, params.after.clone())?;
+    while let Some((after, rows)) = page.next_read() {
+        let limit = PageLimit { rows, with_data: params.with_data };
+        let found = R::page(&app.ops, &params.selection, after.as_ref(), limit).await?;
+        page.add(found.rows, found.has_more, R::id, |row| row);
+    }
+    Ok(page.page())
+}
+
+async fn show<R: Resource>(
+    app: AppState,
+    PathParams(id): PathParams<String>,
+) -> Result<Answer<R>, ProblemDetails> {
+    let missing = || ProblemDetails::not_found(format!("there is no {} {id}", R::NOUN));
+    let id = id.parse().map_err(|_| missing())?;
+    R::by_id(&app.ops, &[id]).await?.pop().map(Answer).ok_or_else(missing)
+}
+
+/// Does what is asked, or says what would be done.
+pub(crate) async fn change<R: Changeable>(
+    app: &App,
+    caller: &Caller,
+    path: &str,
+    name: &str,
+    params: Params<R>,
+) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
+    if Note::NAMES.contains(&name) {
+        let missing = || ProblemDetails::bad_request("text: a note needs a text");
+        let note = Note::parse(name, &params.options).ok_or_else(missing)?;
+        return change_by(app, caller, path, note, params).await;
+    }
+    if params.options.text.is_some() {
+        return Err(ProblemDetails::bad_request("text: only a note has a text").allowed("`reason`"));
+    }
+    let action = R::Action::parse(name, &params.options).ok_or_else(|| {
+        let what = format!("unknown {} action {name:?}", R::NOUN);
+        let names: Vec<&str> = R::Action::NAMES.iter().chain(Note::NAMES).copied().collect();
+        ProblemDetails::not_found(what).allowed(names.join(", "))
+    })?;
+    change_by(app, caller, path, action, params).await
+}
+
+async fn change_by<R: Changes<A>, A: Action>(
+    app: &App,
+    caller: &Caller,
+    path: &str,
+    action: A,
+    params: Params<R>,
+) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
+    let name = action.name();
+    let by_id = !params.ids.is_empty();
+    let matches = !params.selection.is_empty() || params.selection.state.is_some() || params.all;
+    if by_id && matches {
+        let what = "`ids` excludes filters; nothing was changed";
+        return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or filters, or `all`"));
+    }
+    if !by_id && params.selection.is_empty() && !params.all {
+        let what = format!("no {}s are selected; nothing was changed", R::NOUN);
+        return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or filters, or `all`"));
+    }
+    let flags = params.fields().into_iter().filter(|(_, value)| value == "true");
+    let request = ChangeRequest {
+        action,
+        by: &app.operator(caller, params.reason.as_deref()),
+        dry_run: true,
+        command: format!("api {} {name}", path.trim_start_matches("/v1/").trim_start_matches('/')),
+        flags: flags.map(|(name, _)| name.to_owned()).collect(),
+        selection: params.selection.clone(),
+        options: params.options.clone(),
+    };
+    let mut ids = params.ids.clone();
+    if by_id {
+        ids.sort_unstable();
+        ids.dedup();
+    } else {
+        ids = R::matching(&app.ops, &request, MAX_UNITS + 1).await?;
+    }
+    let Params { dry_run, token, .. } = params;
+    apply::<R, A>(app, request, &ids, &Confirmation { dry_run, token, by_id }).await
+}
+
+/// Says what would be done, and does it if that is confirmed.
+pub(super) async fn apply<R: Changes<A>, A: Action>(
+    app: &App,
+    mut request: ChangeRequest<'_, A>,
+    ids: &[R::Id],
+    confirmation: &Confirmation,
+) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
+    request.dry_run = true;
+    let (expected, read) = app.ops.change::<R, A>(&request, ids).await;
+    read?;
+    let what = format!("{} {:?} {:?}", request.command, request.action, request.options);
+    if let Some(dry_run) = confirm(&what, expected, confirmation)? {
+        return Ok(dry_run);
+    }
+    request.dry_run = false;
+    let (changes, written) = app.ops.change::<R, A>(&request, ids).await;
+    if let Err(error) = written {
+        let done = format!("{} of {} {}s were processed before", changes.len(), ids.len(), R::NOUN);
+        return Err(ProblemDetails::from(error).with_detail(done));
+    }
+    Ok(BulkOutcome::done(changes))
+}

@@ -1,0 +1,281 @@
+//! Lists of every resource, with their filters, and actions: preview and result.
+
+use std::future::Future;
+
+use axum::{Extension, response::Response};
+use maud::{Markup, html};
+use redrive_ops::{ChangeResult, Changeable, ColumnKind, Resource, TermText, UnitChange};
+use redrive_store::{PageLimit, Selection, StateFilter};
+
+use super::{
+    PageResult,
+    causes::cause_address,
+    layout::{DashboardPage, NavSection},
+    parts::{
+        address, excerpt, filter_choice, filter_field, more, number, pill, unit_address, when_text,
+    },
+};
+use crate::{
+    api::{BulkOutcome, change},
+    app::{App, AppState},
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    params::{OF_ACTIONS, OF_PAGES, Pairs, Params, of_form, selection_fields},
+};
+
+const ROWS: u32 = 100;
+
+/// The most rows of a preview or a result.
+const MAX_CHANGES: usize = 200;
+
+/// A resource with a list on a page.
+pub(super) trait Listed: Resource {
+    const PATH: &'static str;
+    const SECTION: NavSection;
+    const TITLE: &'static str;
+    const LEAD: &'static str;
+    /// What every list of the page selects, if nothing else is asked.
+    const STATE: Option<StateFilter> = None;
+
+    /// The page of a row.
+    fn address(id: &Self::Id) -> String;
+
+    /// A cell that looks different on the page.
+    fn own_cell(&self, heading: &str) -> Option<Markup> {
+        let _ = heading;
+        None
+    }
+
+    /// What the page shows between filters and rows.
+    fn above(
+        app: &App,
+        caller: &Caller,
+        selection: &Selection,
+    ) -> impl Future<Output = PageResult<Markup>> + Send {
+        let _ = (app, caller, selection);
+        async { Ok(html! {}) }
+    }
+}
+
+pub(super) async fn list<R: Listed>(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(pairs): QueryParams<Pairs>,
+) -> PageResult<Response> {
+    let mut params = Params::<R>::read(&of_form(pairs), OF_PAGES)?;
+    params.selection.state = params.selection.state.or(R::STATE);
+    let selection = &params.selection;
+    let limit = PageLimit::without_data(ROWS);
+    let page = R::page(&app.ops, selection, params.after.as_ref(), limit).await?;
+    let fields = selection_fields::<R>(selection);
+    let last = page.rows.last().filter(|_| page.has_more).map(R::id);
+    let next = last.map(|last| {
+        let after = ("after", last.to_string());
+        address(R::PATH, fields.iter().cloned().chain([after]))
+    });
+    let body = html! {
+        h1 { (R::TITLE) }
+        p.lead { (R::LEAD) }
+        (filters::<R>(selection, html! {}))
+        (R::above(&app, &caller, selection).await?)
+        section { (table(&app, &page.rows)) (more(next)) }
+    };
+    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).render(&app, &caller))
+}
+
+/// A form with a field for every term of a list, and more.
+pub(super) fn filters<R: Listed>(selection: &Selection, others: Markup) -> Markup {
+    let value = |name| {
+        let fields = selection_fields::<R>(selection);
+        fields.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
+    };
+    // The first name of a state is enough.
+    let mut states: Vec<(&str, StateFilter)> = Vec::new();
+    for (name, state) in R::STATES {
+        if states.iter().all(|(_, known)| known != state) {
+            states.push((name, *state));
+        }
+    }
+    let names: Vec<&str> = states.iter().map(|(name, _)| *name).collect();
+    html! {
+        form.filters method="get" action=(R::PATH) {
+            @for term in R::TERMS {
+                (filter_field(term.name(), TermText::of(*term).label, value(term.name()).as_deref()))
+            }
+            @if R::STATE.is_none() { (filter_choice("state", "State", value("state").as_deref(), &names)) }
+            (others)
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn table<R: Listed>(app: &App, rows: &[R]) -> Markup {
+    if rows.is_empty() {
+        return html! { p.empty { "No " (R::NOUN) "s match." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr { @for column in R::COLUMNS {
+                th.number[is_number(column.kind)] { (title_case(column.heading)) }
+            } } }
+            tbody { @for row in rows { tr { @for column in R::COLUMNS {
+                @match row.own_cell(column.heading) {
+                    Some(cell) => td.text { (cell) },
+                    None => (cell(app, column.kind, &column.cell(row), || R::address(&row.id()))),
+                }
+            } } } }
+        } }
+    }
+}
+
+fn is_number(kind: ColumnKind) -> bool {
+    kind == ColumnKind::Number
+}
+
+fn cell(app: &App, kind: ColumnKind, text: &str, address: impl Fn() -> String) -> Markup {
+    match kind {
+        ColumnKind::Id => html! { td.text { a href=(address()) { (text) } } },
+        ColumnKind::Text => html! { td.text { (text) } },
+        ColumnKind::Cause => {
+            html! { td { @if !text.is_empty() { a href=(cause_address(text)) { code { (text) } } } } }
+        }
+        ColumnKind::Number => {
+            let grouped = text.parse().map_or_else(|_| text.to_owned(), number);
+            html! { td.number { (grouped) } }
+        }
+        ColumnKind::State => html! { td { (pill(text)) } },
+        ColumnKind::Time => html! { td { (when_text(text, app.ops.now())) } },
+        ColumnKind::Message => html! { td.text { (excerpt(text)) } },
+    }
+}
+
+/// Links to the previews of actions on everything that matches.
+pub(super) fn bulk_links<R: Listed + Changeable>(
+    selection: &Selection,
+    actions: &[(&str, &str)],
+) -> Markup {
+    let mut fields = selection_fields::<R>(selection);
+    if selection.is_empty() {
+        fields.push(("all", "true".to_owned()));
+    }
+    let preview = |action: &str| {
+        let action = [("action", action.to_owned())];
+        address(&format!("{}/preview", R::PATH), action.into_iter().chain(fields.clone()))
+    };
+    html! { @for (action, name) in actions { a href=(preview(action)) { (name) " …" } } }
+}
+
+pub(super) async fn preview<R: Listed + Changeable>(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(pairs): QueryParams<Pairs>,
+) -> PageResult<Response> {
+    let (action, pairs): (Pairs, Pairs) =
+        of_form(pairs).into_iter().partition(|(name, _)| name == "action");
+    let name = action.into_iter().next().map(|(_, name)| name).unwrap_or_default();
+    let params = Params::<R> { dry_run: true, ..Params::read(&pairs, OF_ACTIONS)? };
+    let (fields, back) = (params.fields(), back(&params));
+    let changes = change(&app, &caller, R::PATH, &name, params).await?;
+    let title = format!("{} {}s?", title_case(&name), R::NOUN);
+    let ready = changes.changes().iter().filter(|it| it.outcome == ChangeResult::WouldBeDone);
+    let ready = ready.count();
+    let body = html! {
+        h1 { (title) }
+        p.lead { "Nothing has been done yet. " (summary(&changes)) }
+        section {
+            form method="post" action=(format!("{}/act/{name}", R::PATH)) {
+                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+                input type="hidden" name="token" value=(changes.token().unwrap_or_default());
+                div.actions {
+                    label { "Reason, for the journal" input type="text" name="reason" maxlength="500"; }
+                    @if ready > 0 { button.primary type="submit" { "Confirm: " (number(ready as u64)) } }
+                    a href=(back) { "Go back" }
+                }
+            }
+        }
+        section { (changes_table(&changes)) }
+    };
+    Ok(DashboardPage::new(R::SECTION, title, body).not_live().render(&app, &caller))
+}
+
+pub(super) async fn act<R: Listed + Changeable>(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(name): PathParams<String>,
+    Form(pairs): Form<Pairs>,
+) -> PageResult<Response> {
+    let params = Params::<R>::read(&of_form(pairs), OF_ACTIONS)?;
+    let back = back(&params);
+    let changes = change(&app, &caller, R::PATH, &name, params).await?;
+    let body = html! {
+        h1 { (title_case(&name)) ": done" }
+        p.lead { (summary(&changes)) }
+        section {
+            (changes_table(&changes))
+            p { a href=(back) { "Back" } }
+        }
+    };
+    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).not_live().render(&app, &caller))
+}
+
+/// Where an action came from.
+fn back<R: Listed>(params: &Params<R>) -> String {
+    match params.ids.as_slice() {
+        [id] => R::address(id),
+        _ if let Some(cause) = only_cause(&params.selection) => cause_address(cause),
+        _ => address(R::PATH, selection_fields::<R>(&params.selection)),
+    }
+}
+
+/// The cause of a selection of all its units, as the page of causes links to it.
+fn only_cause(selection: &Selection) -> Option<&str> {
+    let cause = selection.cause.as_deref()?;
+    let alone = Selection { cause: Some(cause.to_owned()), ..Selection::default() };
+    (*selection == alone).then_some(cause)
+}
+
+/// Capitalizes a name.
+pub(super) fn title_case(name: &str) -> String {
+    let words = name.replace(['-', '_'], " ");
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn summary(changes: &BulkOutcome<UnitChange>) -> String {
+    let mut counts: Vec<(ChangeResult, u64)> = Vec::new();
+    for change in changes.changes() {
+        match counts.iter_mut().find(|(known, _)| *known == change.outcome) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((change.outcome, 1)),
+        }
+    }
+    let words = counts
+        .iter()
+        .map(|(outcome, count)| format!("{} {}", number(*count), outcome.name().replace('_', " ")));
+    format!("{}.", words.collect::<Vec<String>>().join(", "))
+}
+
+fn changes_table(changes: &BulkOutcome<UnitChange>) -> Markup {
+    let rows = changes.changes();
+    let unit = |change: &UnitChange| {
+        let unit = change.unit.to_string();
+        match unit_address(&unit) {
+            Some(address) => html! { a href=(address) { (unit) } },
+            None => html! { (unit) },
+        }
+    };
+    html! {
+        div.scroll { table {
+            thead { tr { th { "Unit" } th { "Outcome" } th { "Before" } th { "" } } }
+            tbody { @for row in rows.iter().take(MAX_CHANGES) { tr {
+                td.text { (unit(row)) }
+                td { (pill(row.outcome.name())) }
+                td { @if let Some(before) = row.before { (pill(before)) } }
+                td.text { (row.why.as_deref().unwrap_or_default()) }
+            } } }
+        } }
+        @if rows.len() > MAX_CHANGES {
+            p.lead { "Showing the first " (MAX_CHANGES) " of " (number(rows.len() as u64)) " rows." }
+        }
+    }
+}

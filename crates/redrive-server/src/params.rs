@@ -1,0 +1,183 @@
+//! Parameters of lists and actions: of a query, a form or a JSON body, all read by the declaration of a resource.
+
+use redrive_ops::{ActionOptions, Resource, TermText};
+use redrive_store::{Lane, Selection, SelectionTerm};
+use serde_json::Value;
+
+use crate::problem::ProblemDetails;
+
+/// The parameter of a list on a page besides its selection.
+pub(crate) const OF_PAGES: &[&str] = &["after"];
+/// The parameters of a list besides its selection.
+pub(crate) const OF_LISTS: &[&str] = &["limit", "after"];
+/// Of a list whose rows have data that is left out unless asked.
+pub(crate) const OF_LISTS_WITH_DATA: &[&str] = &["limit", "after", "data"];
+/// The parameters of an action besides its selection.
+pub(crate) const OF_ACTIONS: &[&str] =
+    &["ids", "all", "dry_run", "token", "reason", "clear_terminal", "force", "lane", "text"];
+
+/// Names and values as they came.
+pub(crate) type Pairs = Vec<(String, String)>;
+
+#[derive(Debug)]
+pub(crate) struct Params<R: Resource> {
+    pub(crate) selection: Selection,
+    pub(crate) ids: Vec<R::Id>,
+    /// Whether everything is meant if there is no term.
+    pub(crate) all: bool,
+    pub(crate) options: ActionOptions,
+    pub(crate) dry_run: bool,
+    pub(crate) token: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) limit: Option<u32>,
+    pub(crate) after: Option<R::Id>,
+    pub(crate) with_data: bool,
+}
+
+impl<R: Resource> Params<R> {
+    /// Reads what the resource declares, and `others`. Unknown names are refused: ignoring a filter would select too
+    /// much.
+    pub(crate) fn read(pairs: &Pairs, others: &[&str]) -> Result<Self, ProblemDetails> {
+        let mut params = Self {
+            selection: Selection::default(),
+            ids: Vec::new(),
+            all: false,
+            options: ActionOptions::default(),
+            dry_run: false,
+            token: None,
+            reason: None,
+            limit: None,
+            after: None,
+            with_data: false,
+        };
+        for (name, value) in pairs {
+            if others.contains(&name.as_str()) {
+                params.set(name, value)?;
+            } else if !set_term::<R>(&mut params.selection, name, value)? {
+                let terms = R::TERMS.iter().map(|term| term.name());
+                let allowed: Vec<&str> =
+                    terms.chain(["state"]).chain(others.iter().copied()).collect();
+                let what = format!("unknown field `{name}`");
+                return Err(ProblemDetails::bad_request(what).allowed(allowed.join(", ")));
+            }
+        }
+        Ok(params)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ProblemDetails> {
+        match name {
+            "ids" => self.ids.push(id::<R>(name, value)?),
+            "after" => self.after = Some(id::<R>(name, value)?),
+            "limit" => self.limit = Some(parsed(name, value, "a number")?),
+            "data" => self.with_data = flag(name, value)?,
+            "all" => self.all = flag(name, value)?,
+            "dry_run" => self.dry_run = flag(name, value)?,
+            "clear_terminal" => self.options.clear_terminal = flag(name, value)?,
+            "force" => self.options.force = flag(name, value)?,
+            "lane" => {
+                let names = Lane::ALL.map(Lane::name).join(", ");
+                let unknown = || invalid(name, value).allowed(names);
+                self.options.lane = Some(Lane::from_name(value).ok_or_else(unknown)?);
+            }
+            "text" => self.options.text = Some(value.to_owned()),
+            "token" => self.token = Some(value.to_owned()),
+            _ => self.reason = Some(value.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// The given terms and options, as they are written in an address or a form.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = selection_fields::<R>(&self.selection);
+        let options = [
+            ("all", self.all),
+            ("clear_terminal", self.options.clear_terminal),
+            ("force", self.options.force),
+        ];
+        let given = options.into_iter().filter(|(_, given)| *given);
+        fields.extend(given.map(|(name, _)| (name, "true".to_owned())));
+        fields.extend(self.options.lane.map(|lane| ("lane", lane.name().to_owned())));
+        fields.extend(self.options.text.clone().map(|text| ("text", text)));
+        fields
+    }
+}
+
+/// The terms of a selection, as they are written in an address.
+pub(crate) fn selection_fields<R: Resource>(selection: &Selection) -> Vec<(&'static str, String)> {
+    let term = |term: &SelectionTerm| Some((term.name(), selection.value(*term)?.to_string()));
+    let mut fields: Vec<(&'static str, String)> = R::TERMS.iter().filter_map(term).collect();
+    let state = R::STATES.iter().find(|(_, state)| Some(*state) == selection.state);
+    fields.extend(state.map(|(name, _)| ("state", (*name).to_owned())));
+    fields
+}
+
+/// Whether the name is a term of the resource.
+fn set_term<R: Resource>(
+    selection: &mut Selection,
+    name: &str,
+    value: &str,
+) -> Result<bool, ProblemDetails> {
+    if matches!(name, "state" | "status") {
+        let named = value.replace('-', "_");
+        let state = R::STATES.iter().find(|(name, _)| *name == named);
+        let names = || R::STATES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let (_, state) = state.ok_or_else(|| invalid(name, value).allowed(names()))?;
+        selection.state = Some(*state);
+        return Ok(true);
+    }
+    let Some(term) = R::TERMS.iter().find(|term| term.name() == name) else { return Ok(false) };
+    TermText::set(selection, *term, value)
+        .map_err(|allowed| invalid(name, value).allowed(allowed))?;
+    Ok(true)
+}
+
+/// The fields of a JSON body as pairs; of an array, one for each element.
+pub(crate) fn of_json(body: Value) -> Result<Pairs, ProblemDetails> {
+    let Value::Object(fields) = body else {
+        return Err(ProblemDetails::bad_request("the body must be a JSON object"));
+    };
+    let mut pairs = Vec::new();
+    for (name, value) in fields {
+        let values = match value {
+            Value::Null => continue,
+            Value::Array(values) if name == "ids" => values,
+            value => vec![value],
+        };
+        for value in values {
+            let text = match value {
+                Value::String(text) => text,
+                Value::Bool(_) | Value::Number(_) => value.to_string(),
+                _ => return Err(ProblemDetails::bad_request(format!("{name}: invalid value"))),
+            };
+            pairs.push((name.clone(), text));
+        }
+    }
+    Ok(pairs)
+}
+
+/// The fields of a form that are filled in.
+pub(crate) fn of_form(pairs: Pairs) -> Pairs {
+    let given = pairs.into_iter().map(|(name, value)| (name, value.trim().to_owned()));
+    given.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn id<R: Resource>(name: &str, value: &str) -> Result<R::Id, ProblemDetails> {
+    let bare = value.strip_prefix(R::NOUN).and_then(|rest| rest.strip_prefix(':')).unwrap_or(value);
+    bare.parse().map_err(|_| invalid(name, value).allowed(format!("the id of a {}", R::NOUN)))
+}
+
+fn flag(name: &str, value: &str) -> Result<bool, ProblemDetails> {
+    parsed(name, value, "true, false")
+}
+
+fn parsed<T: std::str::FromStr>(
+    name: &str,
+    value: &str,
+    allowed: &str,
+) -> Result<T, ProblemDetails> {
+    value.parse().map_err(|_| invalid(name, value).allowed(allowed))
+}
+
+fn invalid(name: &str, value: &str) -> ProblemDetails {
+    ProblemDetails::bad_request(format!("{name}: invalid value {value:?}"))
+}

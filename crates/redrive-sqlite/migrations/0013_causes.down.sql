@@ -1,0 +1,15 @@
+DROP INDEX runs_cause;
+DROP INDEX items_cause;
+DROP INDEX items_open;
+DROP INDEX samples_cause;
+DROP TABLE partition_failures;
+DROP TABLE cause_hours;
+DROP TABLE causes;
+ALTER TABLE runs DROP COLUMN error_code;
+ALTER TABLE runs DROP COLUMN fingerprint;
+ALTER TABLE runs DROP COLUMN last_failure_at;
+ALTER TABLE items DROP COLUMN error_class;
+ALTER TABLE items DROP COLUMN error_code;
+ALTER TABLE items DROP COLUMN fingerprint;
+ALTER TABLE items DROP COLUMN last_failure_at;
+ALTER TABLE samples DROP COLUMN last_failure_at;

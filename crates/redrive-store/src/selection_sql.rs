@@ -1,0 +1,184 @@
+//! Selections in SQL: which column a term of each kind is about.
+
+use crate::{Selection, SelectionTerm as Term, StateFilter, TermValue};
+
+/// How a kind of unit matches terms: conditions in SQL, with `{}` for the value. Tables and columns have the same names
+/// in every database; what a database writes differently is in [`SqlDialect`].
+#[derive(Debug)]
+pub struct SelectionSql {
+    terms: &'static [(Term, &'static str)],
+    status: &'static str,
+    /// What is true of all units with a status, and names a partial index for a database that does not know.
+    implied: &'static [(&'static str, &'static str)],
+    /// True while a retry is planned.
+    waiting: &'static str,
+    failure: Option<FailureSql>,
+}
+
+/// The columns of the last failure of a unit.
+#[derive(Debug)]
+struct FailureSql {
+    class: &'static str,
+    code: &'static str,
+    fingerprint: &'static str,
+    message: &'static str,
+    at: &'static str,
+    /// True while a unit waits or is stuck: the predicate of the index on causes.
+    open: &'static str,
+}
+
+impl FailureSql {
+    fn condition(&self, term: Term) -> Option<String> {
+        Some(match term {
+            Term::Class => format!("{} = {{}}", self.class),
+            Term::Code => format!("{} = {{}}", self.code),
+            Term::Cause => format!("{} = {{}}", self.fingerprint),
+            Term::Error => format!("{{position}}({}, {{}}) > 0", self.message),
+            Term::FailedSince => format!("{} >= {{}}", self.at),
+            Term::FailedUntil => format!("{} < {{}}", self.at),
+            _ => return None,
+        })
+    }
+}
+
+/// How a database writes a selection.
+#[derive(Debug, Clone, Copy)]
+pub struct SqlDialect {
+    /// The position of one text in another, 0 if it has none.
+    pub position: &'static str,
+    /// The name of a sample's stage.
+    pub stage_name: &'static str,
+    /// What numbers of parameters begin with.
+    pub parameter: char,
+}
+
+impl SelectionSql {
+    pub const RUNS: Self = Self {
+        terms: &[(Term::Queue, "queue = {}"), (Term::Category, "category = {}")],
+        status: "status",
+        implied: &[("processing", "lease_owner IS NOT NULL")],
+        waiting: "next_retry_at IS NOT NULL",
+        failure: Some(FailureSql {
+            class: "error_class",
+            code: "error_code",
+            fingerprint: "fingerprint",
+            message: "error_message",
+            at: "last_failure_at",
+            open: "status = 'error'",
+        }),
+    };
+
+    pub const ITEMS: Self = Self {
+        terms: &[(Term::Upload, "upload = {}"), (Term::Group, "group_name = {}")],
+        status: "status",
+        implied: &[],
+        waiting: "",
+        failure: Some(FailureSql {
+            class: "error_class",
+            code: "error_code",
+            fingerprint: "fingerprint",
+            message: "rejection_reason",
+            at: "last_failure_at",
+            open: "fingerprint IS NOT NULL",
+        }),
+    };
+
+    pub const PARTITIONS: Self = Self {
+        terms: &[
+            (Term::Source, "state.source = {}"),
+            (Term::CustomerId, "state.customer_id = {}"),
+            (Term::QueryName, "state.query_name = {}"),
+            (Term::Since, "state.logical_date >= {}"),
+            (Term::Until, "state.logical_date <= {}"),
+        ],
+        status: "state.status",
+        implied: &[],
+        waiting: "",
+        failure: Some(FailureSql {
+            class: "failure.class",
+            code: "failure.code",
+            fingerprint: "failure.fingerprint",
+            message: "state.error_message",
+            at: "failure.failed_at",
+            open: "state.status = 'failed'",
+        }),
+    };
+
+    pub const PIPELINE_RUNS: Self = Self {
+        terms: &[(Term::Pipeline, "pipeline = {}")],
+        status: "status",
+        implied: &[],
+        waiting: "",
+        failure: None,
+    };
+
+    pub const SAMPLES: Self = Self {
+        terms: &[
+            (Term::Pipeline, "run.pipeline = {}"),
+            (Term::Run, "samples.run_id = {}"),
+            (
+                Term::Stage,
+                "CASE WHEN samples.data IS NULL THEN 'source' ELSE {stage_name} END = {}",
+            ),
+        ],
+        status: "samples.status",
+        implied: &[],
+        waiting: "samples.next_retry_at IS NOT NULL",
+        failure: Some(FailureSql {
+            class: "samples.error_class",
+            code: "samples.error_code",
+            fingerprint: "samples.fingerprint",
+            message: "samples.error_message",
+            at: "samples.last_failure_at",
+            open: "samples.fingerprint IS NOT NULL AND (samples.status = 'dlq' OR samples.next_retry_at IS NOT NULL)",
+        }),
+    };
+
+    /// Puts the conditions of a selection in the place of `{selection}`, and its values after the parameters that the
+    /// query has. Only what is given is compared, so that an index serves it.
+    pub fn complete(
+        &self,
+        query: &str,
+        selection: &Selection,
+        dialect: SqlDialect,
+        parameters: usize,
+    ) -> (String, Vec<TermValue>) {
+        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        if let Some(StateFilter { status, waiting }) = selection.state {
+            // A literal, because partial indexes are chosen by it.
+            conditions.push(format!("{} = '{status}'", self.status));
+            let implied = self.implied.iter().filter(|(implies, _)| *implies == status);
+            conditions.extend(implied.map(|(_, condition)| (*condition).to_owned()));
+            let waiting = waiting.filter(|_| !self.waiting.is_empty());
+            conditions.extend(waiting.map(|waits| {
+                if waits { self.waiting.to_owned() } else { format!("NOT ({})", self.waiting) }
+            }));
+        }
+        let mut compare = |term: Term, condition: &str| {
+            let Some(value) = selection.value(term) else { return };
+            values.push(value);
+            let parameter = format!("{}{}", dialect.parameter, parameters + values.len());
+            conditions.push(condition.replace("{}", &parameter));
+        };
+        for (term, condition) in self.terms {
+            compare(*term, condition);
+        }
+        if let Some(failure) = &self.failure
+            && Term::FAILURE.iter().any(|term| selection.value(*term).is_some())
+        {
+            for term in Term::FAILURE {
+                if let Some(condition) = failure.condition(term) {
+                    compare(term, &condition);
+                }
+            }
+            conditions.push(failure.open.to_owned());
+        }
+        let conditions =
+            if conditions.is_empty() { "true".to_owned() } else { conditions.join(" AND ") };
+        let sql = query
+            .replace("{selection}", &conditions)
+            .replace("{stage_name}", dialect.stage_name)
+            .replace("{position}", dialect.position);
+        (sql, values)
+    }
+}

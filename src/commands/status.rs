@@ -1,0 +1,180 @@
+//! `redrive status`: the state of everything on one screen.
+
+use clap::Args;
+use redrive_ops::{
+    Watch,
+    views::{CauseView, DueView, OverviewView, QueueStatsView},
+    words::{apart, rounded},
+};
+use serde::Serialize;
+
+use crate::{
+    context::{Context, IfMissing},
+    exit::{CommandError, Exit},
+    open_store::OpenStore,
+    output::{TableColumn, TableRow, excerpt},
+};
+
+/// Rows of each part, so that all parts fit on one screen.
+const ROWS: usize = 6;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The figures are those of the dashboard's overview. `-o json` prints all of them.
+
+Examples:
+  redrive status
+  redrive status -o json
+  watch redrive status")]
+pub(crate) struct StatusArgs {}
+
+pub(crate) async fn run(_: StatusArgs, context: &Context) -> Result<Exit, CommandError> {
+    let ops = OpenStore::open(context, IfMissing::Refuse).await?;
+    let overview = Watch::new((*ops).clone()).newest().await;
+    let overview = overview.map_err(|error| ops.store_error(error))?;
+    let output = context.output;
+    if !output.is_table() {
+        output.object(&*overview)?;
+        return Ok(Exit::Ok);
+    }
+    let (at, url) = (&overview.at, &ops.chosen.url);
+    output.text(&format!(
+        "{}\n{}\n",
+        overview.summary(|count| count.to_string()),
+        activity(&overview)
+    ))?;
+    output.section("units", &units(&overview))?;
+    output.section("queues", &shown(&overview.queues, QueueRow))?;
+    output.section("causes; `redrive causes` lists all", &shown(&overview.causes, CauseRow))?;
+    output.section("next", &shown(&overview.due, |due| DueRow { due, at }))?;
+    output.footer(&format!("{url} at {at}"))?;
+    Ok(Exit::Ok)
+}
+
+fn shown<'a, T, R>(all: &'a [T], row: impl Fn(&'a T) -> R) -> Vec<R> {
+    all.iter().take(ROWS).map(row).collect()
+}
+
+/// `last hour: 120 attempts, 100 succeeded, 15 to be retried, 5 failed`
+fn activity(overview: &OverviewView) -> String {
+    let minutes = overview.activity.iter();
+    let (good, retrying, failed) = minutes.fold((0, 0, 0), |(good, retrying, failed), minute| {
+        (good + minute.good, retrying + minute.retrying, failed + minute.failed)
+    });
+    let all = good + retrying + failed;
+    let noun = if all == 1 { "attempt" } else { "attempts" };
+    format!("last hour: {all} {noun}, {good} succeeded, {retrying} to be retried, {failed} failed")
+}
+
+/// The units of one kind.
+#[derive(Debug, Serialize)]
+struct UnitsRow {
+    kind: &'static str,
+    states: String,
+}
+
+fn units(overview: &OverviewView) -> Vec<UnitsRow> {
+    let mut rows: Vec<UnitsRow> = Vec::new();
+    for unit in &overview.units {
+        let state = format!("{} {}", unit.count, unit.state.replace('_', " "));
+        match rows.iter_mut().find(|row| row.kind == unit.kind) {
+            Some(row) => row.states = format!("{}, {state}", row.states),
+            None => rows.push(UnitsRow { kind: unit.kind, states: state }),
+        }
+    }
+    rows
+}
+
+impl TableRow for UnitsRow {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("kind"), TableColumn::text("units")];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.kind.to_owned(), self.states.clone()]
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct QueueRow<'a>(&'a QueueStatsView);
+
+impl TableRow for QueueRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("queue"),
+        TableColumn::number("to do"),
+        TableColumn::number("waiting"),
+        TableColumn::number("given up"),
+        TableColumn::text("oldest"),
+        TableColumn::text(""),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let count = |states: &[&str]| {
+            let runs = states.iter().filter_map(|state| self.0.runs.get(*state)?.as_u64());
+            runs.sum::<u64>().to_string()
+        };
+        let notes = [
+            (self.0.paused_at.is_some(), "paused"),
+            (self.0.unroutable == Some(true), "not declared"),
+        ];
+        let notes: Vec<&str> =
+            notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note).collect();
+        vec![
+            self.0.queue.clone(),
+            count(&["discovered", "processing"]),
+            count(&["waiting_for_retry"]),
+            count(&["given_up"]),
+            self.0.oldest_ready_age.map(rounded).unwrap_or_default(),
+            notes.join(", "),
+        ]
+    }
+}
+
+/// A cause in fewer columns than `redrive causes` has.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct CauseRow<'a>(&'a CauseView);
+
+impl TableRow for CauseRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::number("stuck"),
+        TableColumn::number("waiting"),
+        TableColumn::key("cause"),
+        TableColumn::text("code"),
+        TableColumn::text("where"),
+        TableColumn::text("mark"),
+        TableColumn::text("message"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.0.stuck.to_string(),
+            self.0.waiting.to_string(),
+            self.0.fingerprint.clone(),
+            self.0.code.clone(),
+            self.0.described_places(),
+            self.0.state().to_owned(),
+            excerpt(&self.0.message),
+        ]
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct DueRow<'a> {
+    due: &'a DueView,
+    at: &'a str,
+}
+
+impl TableRow for DueRow<'_> {
+    const COLUMNS: &'static [TableColumn] =
+        &[TableColumn::text("in"), TableColumn::key("unit"), TableColumn::text("")];
+
+    fn cells(&self) -> Vec<String> {
+        let time = match (self.at.parse(), self.due.at.parse()) {
+            (Ok(now), Ok(at)) if now < at => apart(now, at),
+            (Ok(_), Ok(_)) => "due now".to_owned(),
+            _ => self.due.at.clone(),
+        };
+        vec![time, self.due.name.clone(), self.due.what.clone()]
+    }
+}
