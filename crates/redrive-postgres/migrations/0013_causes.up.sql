@@ -70,7 +70,7 @@ SELECT
         WHEN 'item' THEN (SELECT upload FROM redrive.items WHERE id = unit_id)
         WHEN 'partition' THEN (SELECT source FROM redrive.partition_state WHERE id = unit_id)
         ELSE (
-            SELECT run.pipeline || '/' || stage FROM redrive.samples AS sample, redrive.pipeline_runs AS run
+            SELECT run.pipeline || '/' || attempts.stage FROM redrive.samples AS sample, redrive.pipeline_runs AS run
             WHERE sample.id = unit_id AND run.id = sample.run_id
         )
     END AS place

@@ -33,7 +33,12 @@ counted AS (
     FROM (
         SELECT fingerprint, kind, stuck, waiting, 0 AS attempts FROM stopped
         UNION ALL
-        SELECT fingerprint, kind, 0, 0, attempts FROM redrive.cause_hours WHERE hour >= :since::timestamptz
+        SELECT fingerprint, kind, 0, 0, attempts FROM redrive.cause_hours
+        WHERE :fingerprint::text IS NULL AND hour >= :since::timestamptz
+        UNION ALL
+        -- By another index than the hours of all causes.
+        SELECT fingerprint, kind, 0, 0, attempts FROM redrive.cause_hours
+        WHERE fingerprint = :fingerprint AND hour >= :since::timestamptz
         UNION ALL
         SELECT fingerprint, NULL, 0, 0, 0 FROM redrive.causes WHERE fingerprint = :fingerprint::text
     ) AS found
@@ -58,8 +63,9 @@ SELECT
     coalesce(
         (
             SELECT max(last_at) FROM redrive.cause_hours AS seen
-            WHERE seen.fingerprint = cause.fingerprint AND seen.hour = (
-                SELECT max(hour) FROM redrive.cause_hours AS each WHERE each.fingerprint = cause.fingerprint
+            WHERE seen.fingerprint = cause.fingerprint AND (:kind::text IS NULL OR seen.kind = :kind) AND seen.hour = (
+                SELECT max(hour) FROM redrive.cause_hours AS each
+                WHERE each.fingerprint = cause.fingerprint AND (:kind::text IS NULL OR each.kind = :kind)
             )
         ),
         cause.first_at

@@ -36,11 +36,17 @@ added AS (
     SELECT fingerprint, class, code, message, ended_at FROM first ORDER BY fingerprint
     ON CONFLICT ON CONSTRAINT causes_fingerprint DO NOTHING
 ),
+fixed AS (
+    SELECT cause.id FROM redrive.causes AS cause
+    WHERE cause.fingerprint IN (SELECT fingerprint FROM last)
+        AND cause.mark = 'fixed' AND cause.returned_at IS NULL
+    ORDER BY cause.fingerprint FOR UPDATE
+),
 returned AS (
     UPDATE redrive.causes AS cause SET returned_at = last.ended_at
     FROM last
-    WHERE cause.fingerprint = last.fingerprint AND cause.mark = 'fixed'
-        AND cause.returned_at IS NULL AND cause.marked_at < last.started_at
+    WHERE cause.fingerprint = last.fingerprint AND cause.id IN (SELECT id FROM fixed)
+        AND cause.mark = 'fixed' AND cause.returned_at IS NULL AND cause.marked_at < last.started_at
     RETURNING last.fingerprint, last.kind, last.unit_id, last.message, last.ended_at, last.worker
 ),
 journalled AS (

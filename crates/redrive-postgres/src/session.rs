@@ -262,7 +262,8 @@ async fn send_all(
                 client.batch_execute(sql).await.map(|()| Vec::new())
             })),
             SessionMessage::Select { sql, values } => {
-                let statement = client.prepare_cached(sql).await?;
+                // Not cached: every combination of terms is a statement of its own.
+                let statement = client.prepare(sql).await?;
                 sending.push(Box::pin(async move { client.query(&statement, values).await }));
             }
             SessionMessage::Statement(bound) => {

@@ -75,7 +75,7 @@ SELECT
         WHEN 'item' THEN (SELECT upload FROM items WHERE id = unit_id)
         WHEN 'partition' THEN (SELECT source FROM partition_state WHERE id = unit_id)
         ELSE (
-            SELECT run.pipeline || '/' || stage FROM samples, pipeline_runs AS run
+            SELECT run.pipeline || '/' || attempts.stage FROM samples, pipeline_runs AS run
             WHERE samples.id = unit_id AND run.id = samples.run_id
         )
     END AS place

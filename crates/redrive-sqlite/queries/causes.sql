@@ -33,7 +33,12 @@ counted AS (
     FROM (
         SELECT fingerprint, kind, stuck, waiting, 0 AS attempts FROM stopped
         UNION ALL
-        SELECT fingerprint, kind, 0, 0, attempts FROM cause_hours WHERE hour >= ?1
+        SELECT fingerprint, kind, 0, 0, attempts FROM cause_hours
+        WHERE ?3 IS NULL AND hour >= ?1
+        UNION ALL
+        -- By another index than the hours of all causes.
+        SELECT fingerprint, kind, 0, 0, attempts FROM cause_hours
+        WHERE fingerprint = ?3 AND hour >= ?1
         UNION ALL
         SELECT fingerprint, NULL, 0, 0, 0 FROM causes WHERE fingerprint = ?3
     ) AS found
@@ -58,8 +63,9 @@ SELECT
     coalesce(
         (
             SELECT max(last_at) FROM cause_hours AS seen
-            WHERE seen.fingerprint = cause.fingerprint AND seen.hour = (
-                SELECT max(hour) FROM cause_hours AS each WHERE each.fingerprint = cause.fingerprint
+            WHERE seen.fingerprint = cause.fingerprint AND (?2 IS NULL OR seen.kind = ?2) AND seen.hour = (
+                SELECT max(hour) FROM cause_hours AS each
+                WHERE each.fingerprint = cause.fingerprint AND (?2 IS NULL OR each.kind = ?2)
             )
         ),
         cause.first_at

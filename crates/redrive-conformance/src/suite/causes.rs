@@ -337,6 +337,21 @@ pub async fn causes_are_listed_by_what_they_stop(f: &Fixture) {
     assert_eq!(f.causes(at(7_200)).await.len(), 3, "what is stuck is listed in every period");
 }
 
+// CAU-2
+pub async fn a_cause_of_one_kind_says_when_and_where_that_kind_failed_last(f: &Fixture) {
+    f.fail_runs("a", 10, vec![given_up(quota(1))]).await;
+    f.reject_item(4_000, quota(1), true).await;
+    for pruned in [false, true] {
+        if pruned {
+            f.store.prune_cause_hours(at(3_600), &operator(at(4_001))).await.expect("pruned");
+        }
+        let cause = f.causes_of(Some(UnitKind::Run), at(7_200)).await.remove(0);
+        let hours: Vec<_> = cause.hours.iter().map(|it| (it.kind, it.place.as_str())).collect();
+        assert_eq!((cause.last_at, hours), (at(10), vec![(UnitKind::Run, "a")]));
+        assert_eq!(f.causes(at(7_200)).await[0].last_at, at(4_000));
+    }
+}
+
 // CAU-5
 pub async fn counts_that_are_not_those_of_the_ledger_are_found(f: &Fixture) {
     let miscounts = async |since, limit| {
@@ -352,6 +367,7 @@ pub async fn counts_that_are_not_those_of_the_ledger_are_found(f: &Fixture) {
     f.fail_runs("b", 4_000, vec![given_up(quota(3))]).await;
     f.reject_item(20, quota(1), true).await;
     f.reject_item(21, quota(1), false).await;
+    f.reject_item(4_000, quota(1), false).await;
     f.fail_partition(1, 30, quota(5)).await;
     f.fail_samples(40).await;
     assert_eq!(miscounts(None, 9).await, [], "also with a dead line, which is no attempt");
@@ -359,10 +375,10 @@ pub async fn counts_that_are_not_those_of_the_ledger_are_found(f: &Fixture) {
     f.store.prune_cause_hours(at(3_600), &operator(at(4_001))).await.expect("pruned");
     let hour = hour_of(at(10));
     let lost = |kind, attempts| (fingerprint(&quota(1)), hour, kind, 0, attempts);
-    use UnitKind::{Item, Partition, Run, Sample};
-    let all = [lost(Item, 2), lost(Partition, 1), lost(Run, 3), lost(Sample, 2)];
-    assert_eq!(miscounts(None, 9).await, all, "in all places together");
-    assert_eq!(miscounts(Some(hour), 2).await, all[..2]);
+    use UnitKind::{Item, Run};
+    let all = [lost(Item, 2), lost(Run, 3)];
+    assert_eq!(miscounts(None, 9).await, all, "in all places; the newest hour of a kind stays");
+    assert_eq!(miscounts(Some(hour), 1).await, all[..1]);
     assert_eq!(miscounts(Some(at(3_600)), 9).await, []);
 
     // What the ledger does not have any more is counted too often.

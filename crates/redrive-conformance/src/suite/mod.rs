@@ -279,6 +279,7 @@ macro_rules! conformance_tests {
                 a_unit_that_recovers_leaves_its_cause
                 a_fixed_cause_that_comes_back_is_reported_once
                 causes_are_listed_by_what_they_stop
+                a_cause_of_one_kind_says_when_and_where_that_kind_failed_last
                 counts_that_are_not_those_of_the_ledger_are_found
                 counts_of_hours_are_pruned_and_causes_stay
             }

@@ -202,6 +202,24 @@ async fn samples_made_after_a_rollback_do_not_take_over_old_attempts() {
 }
 
 /// A role that may do nothing but connect.
+// OPS-2, CAU-2
+#[tokio::test]
+async fn failures_of_before_are_counted_at_the_stage_where_they_were() {
+    let database = Database::migrated().await;
+    database.migrate_to(12).await;
+    let raw = database.raw().await;
+    raw.batch_execute(PIPELINE_ROWS).await.unwrap();
+    let failure = "UPDATE redrive.samples SET stage = 1;
+        INSERT INTO redrive.attempts (kind, unit_id, stage, attempt, counted, started_at, ended_at, outcome, class,
+            code, message, fingerprint, cause, delay_us, worker)
+            VALUES ('sample', 1, 'a', 1, true, 'epoch', 'epoch', 'retrying', 'retryable', '503', 'busy', 'f',
+                'handler', 0, 'w')";
+    raw.batch_execute(failure).await.unwrap();
+    database.migrate_to(latest_version(MIGRATIONS)).await;
+    let place = raw.query_one("SELECT place FROM redrive.cause_hours", &[]).await.unwrap();
+    assert_eq!(place.get::<_, String>(0), "p/a");
+}
+
 async fn new_role(name: &str) {
     let admin = connect(&server_url()).await;
     let create = format!("CREATE ROLE {name} LOGIN PASSWORD 'pw'");

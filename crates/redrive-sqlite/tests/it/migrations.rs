@@ -222,6 +222,28 @@ async fn rewritten_checks_give_out_no_id_twice_and_still_refuse() {
     assert_eq!(add("d"), 4);
 }
 
+// OPS-2, CAU-2
+#[tokio::test]
+async fn failures_of_before_are_counted_at_the_stage_where_they_were() {
+    let scratch = Scratch::migrated();
+    scratch.migrator().migrate_to(12, at(0)).await.unwrap();
+    scratch
+        .raw()
+        .execute_batch(
+            "INSERT INTO pipeline_runs (pipeline, stages, rules, read_ahead, source, started_at, started_by)
+                VALUES ('p', '[\"a\",\"b\"]', '{}', 1, 's', 0, 'me');
+            INSERT INTO samples (run_id, line, data, stage, claim_stage) VALUES (1, 1, '{}', 1, 1);
+            INSERT INTO attempts (kind, unit_id, stage, attempt, counted, started_at, ended_at, outcome, class,
+                code, message, fingerprint, cause, delay_us, worker)
+                VALUES ('sample', 1, 'a', 1, 1, 0, 0, 'retrying', 'retryable', '503', 'busy', 'f', 'handler', 0, 'w')",
+        )
+        .unwrap();
+    scratch.migrator().migrate_to(LATEST, at(0)).await.unwrap();
+    let place: String =
+        scratch.raw().query_row("SELECT place FROM cause_hours", [], |row| row.get(0)).unwrap();
+    assert_eq!(place, "p/a");
+}
+
 // OPS-2
 #[tokio::test]
 async fn rows_survive_the_way_down_and_up() {
