@@ -295,7 +295,11 @@ pub(crate) async fn act<R: Changes<A>, A: Action>(
     let mut ids = args.ids;
     if ids.is_empty() {
         let matching = R::matching(&ops, &request, usize::MAX).await;
-        ids = matching.map_err(|error| ops.store_error(error))?;
+        let matching = matching.map_err(|error| ops.store_error(error))?;
+        if matching.omits_unchanged {
+            context.output.note(&format!("further {}s need no change and are not shown", R::NOUN));
+        }
+        ids = matching.ids;
     }
     ids.sort_unstable();
     ids.dedup();

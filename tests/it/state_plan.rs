@@ -96,14 +96,13 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
             }
             let selection = dice.selection(action);
             let before = archive.everything();
-            let (dry, untouched, real, after, counted) = archive.runtime.block_on(async {
-                let counted = control.count(&command, &selection).await.unwrap();
+            let (dry, untouched, real, after) = archive.runtime.block_on(async {
                 let dry = swept(&control, &command, &selection, RunMode::DryRun).await;
                 let all = Selection::default();
                 let untouched = archive.store.partitions_page(&all, None, 1_000).await.unwrap();
                 let real = swept(&control, &command, &selection, RunMode::Real).await;
                 let after = archive.store.partitions_page(&all, None, 1_000).await.unwrap();
-                (dry, untouched, real, after, counted)
+                (dry, untouched, real, after)
             });
             assert_eq!(untouched, before, "step {step}: a dry run changes nothing");
             // Nobody looks at what a plain backfill leaves to the store, so nobody counted its attempts.
@@ -116,7 +115,6 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
                 .filter(|outcome| matches!(outcome.change, ChangeOutcome::Done(_)))
                 .map(|outcome| &outcome.key)
                 .collect();
-            assert!(done.len() as u64 <= counted, "step {step}: the question names no fewer");
             for record_after in &after {
                 let was = record(&before, &record_after.key);
                 let changed = was != Some(record_after);

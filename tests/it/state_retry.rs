@@ -84,6 +84,72 @@ fn only_failed_partitions_are_retried_and_pending_ones_say_so() {
     }
 }
 
+// PAR-7, PAR-8, CAU-3
+#[test]
+fn an_action_takes_only_the_partitions_of_the_named_state() {
+    for archive in Archive::both() {
+        let terminal = archive.terminal(&day(1));
+        let waiting = archive.failed(&day(2), 1);
+        archive.pending(&day(3));
+        let retry = ["state", "retry", "--source", "ads", "--clear-terminal", "-o", "json"];
+        let planned = |state| {
+            outcomes(&archive.run(&[&retry[..], &["--dry-run", "--state", state]].concat()))
+        };
+        assert_eq!(planned("waiting"), pairs(&[("ads/7/2026-03-02", "would_be_done")]));
+        for state in ["terminal", "given-up"] {
+            assert_eq!(planned(state), pairs(&[("ads/7/2026-03-01", "would_be_done")]));
+        }
+        archive.run(&[&retry[..], &["--state", "terminal", "--yes"]].concat()).ok();
+        assert_eq!(archive.status(&terminal), PartitionStatus::Pending);
+        assert_eq!(archive.status(&waiting), PartitionStatus::Failed);
+        let told = archive.audit(&terminal);
+        let told = told.iter().rfind(|row| row["action"] == "partition.retry").unwrap();
+        let filter = json!({ "source": "ads", "status": "failed", "waiting": false });
+        assert_eq!(told["filter"], filter);
+    }
+}
+
+// PAR-8, CAU-3
+#[test]
+fn a_filter_that_names_a_whole_key_keeps_its_other_terms() {
+    for archive in Archive::both() {
+        let key = archive.failed(&day(1), 1);
+        let named = ["--source", "ads", "--customer-id", "7", "--query-name", "daily"];
+        let named = [&named[..], &["--logical-date", "2026-03-01", "-o", "json"]].concat();
+        let shown =
+            |terms: &[&str]| archive.run(&[&["state", "inspect"], &named[..], terms].concat());
+        for terms in [["--error", "no such text"], ["--code", "999"], ["--state", "terminal"]] {
+            let none = archive.run(&[&["state", "retry"], &named[..], &terms].concat()).failed(4);
+            assert!(none.contains("no partition matches; nothing was changed"), "{none}");
+            assert_eq!(shown(&terms).json(), json!([]), "{terms:?}");
+        }
+        assert_eq!(archive.status(&key), PartitionStatus::Failed);
+        let both = ["state", "inspect", &day(1), "--state", "failed"];
+        assert!(archive.run(&both).failed(2).contains("cannot be combined"));
+        for terms in [&[][..], &["--error", "no rows"], &["--state", "waiting"]] {
+            assert_eq!(shown(terms).json()[0]["status"], "failed", "{terms:?}");
+            let planned =
+                archive.run(&[&["state", "retry", "--dry-run"], &named[..], terms].concat());
+            assert_eq!(outcomes(&planned), pairs(&[("ads/7/2026-03-01", "would_be_done")]));
+        }
+    }
+}
+
+// PAR-8
+#[test]
+fn a_retry_says_when_it_leaves_out_pending_partitions() {
+    let archive = Archive::on_sqlite();
+    let backfill = ["state", "backfill", "--source", "ads", "--since", "2026-01-01", "--yes"];
+    archive.run(&[&backfill[..], &["--until", "2026-02-28"]].concat()).ok();
+    let retry = |customer| {
+        let retried = ["state", "retry", "--source", "ads", "--since", "2026-01-01", "-o", "json"];
+        let retried = archive.run(&[&retried[..], customer].concat());
+        (outcomes(&retried).len(), retried.stderr.contains("further partitions need no change"))
+    };
+    assert_eq!(retry(&[]), (100, true));
+    assert_eq!(retry(&["--customer-id", "7"]), (59, false));
+}
+
 // PAR-8, OPS-4
 #[test]
 fn an_empty_filter_is_refused_without_all() {

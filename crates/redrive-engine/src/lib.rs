@@ -47,8 +47,8 @@ pub use handlers::stream::{StreamHandler, StreamSpec};
 pub use notify::{Notifier, NotifyEvents, RESERVED_QUEUES};
 pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition, Unreadable};
 pub use partitions::control::{
-    ChangeCounts, ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand,
-    PartitionOutcome, PartitionRules, PartitionSelection, RunMode, Sweep,
+    ChangeOutcome, ChangeRefusal, Control, KeyGrid, PartitionCommand, PartitionOutcome,
+    PartitionRules, PartitionSelection, RunMode, Sweep,
 };
 pub use partitions::extractor::{Extractor, RowWriter, extractor_fn};
 pub use partitions::raw::{

@@ -40,7 +40,7 @@ pub use partitions::GapFilter;
 pub use policies::{KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts};
 pub use resources::{
     Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, Column, ColumnKind,
-    ItemAction, Note, OutcomeCounts, Page, Resource, SampleAction, TermText, UnitChange,
+    ItemAction, Matching, Note, OutcomeCounts, Page, Resource, SampleAction, TermText, UnitChange,
     parse_fingerprint, partition_change, run_state_name,
 };
 pub use runs::EditRunError;

@@ -216,17 +216,30 @@ impl From<&PartitionKey> for KeyPlace {
     }
 }
 
+impl From<&PartitionKey> for Selection {
+    fn from(key: &PartitionKey) -> Self {
+        let selection = Self {
+            source: Some(key.source().to_owned()),
+            customer_id: Some(key.customer_id().to_owned()),
+            query_name: Some(key.query_name().to_owned()),
+            ..Self::default()
+        };
+        selection.on(key.logical_date())
+    }
+}
+
 impl Selection {
     /// Restricts the selection to one day.
     pub fn on(self, day: LogicalDate) -> Self {
         Self { since: Some(day), until: Some(day), ..self }
     }
 
-    /// The key, if all four parts of one are given.
+    /// The key, if all four parts of one are given and nothing else.
     pub fn key(&self) -> Option<PartitionKey> {
         let day = self.since.filter(|day| self.until == Some(*day))?;
         let (source, customer) = (self.source.as_ref()?, self.customer_id.as_ref()?);
-        PartitionKey::new(source, customer, self.query_name.as_ref()?, day).ok()
+        let key = PartitionKey::new(source, customer, self.query_name.as_ref()?, day).ok()?;
+        (*self == Self::from(&key)).then_some(key)
     }
 
     /// Whether the selection takes everything. The state does not count, because commands set it themselves.
@@ -249,6 +262,7 @@ impl Selection {
             |term: Term| Some((term.name().to_owned(), self.value(term)?.to_string().into()));
         let mut terms: Map<String, Value> = Term::ALL.into_iter().filter_map(given).collect();
         terms.extend(self.status().map(|status| ("status".to_owned(), status.into())));
+        terms.extend(self.waiting().map(|waiting| ("waiting".to_owned(), waiting.into())));
         Value::Object(terms)
     }
 

@@ -202,13 +202,13 @@ pub use redrive_engine::{
 };
 #[cfg(feature = "engine")]
 pub use redrive_engine::{
-    Call, ChangeCounts, ChangeOutcome, ChangeRefusal, CommandSource, ConsumeError, Consumer,
-    Content, ContentError, Control, Daemon, DaemonTick, DailyCalendar, Damage, DaySchedule,
-    EarlyItems, Engine, ExecHandler, ExecSpec, ExportedFile, Extracted, ExtractionOutcome,
-    Extractor, FolderContent, Gap, GiveupFile, GroupBusy, GroupLease, GroupSending, GroupSent,
-    GroupStart, GroupUpload, Handler, IntoSample, InvalidPointer, InvalidProgram, InvalidSchema,
-    ItemOutcome, ItemReport, IteratorSource, JsonPointer, JsonlSource, KeptContent, KeyGrid,
-    NewContent, Notifier, NotifyEvents, ObjectService, Outcome, PartitionCommand, PartitionOutcome,
+    Call, ChangeOutcome, ChangeRefusal, CommandSource, ConsumeError, Consumer, Content,
+    ContentError, Control, Daemon, DaemonTick, DailyCalendar, Damage, DaySchedule, EarlyItems,
+    Engine, ExecHandler, ExecSpec, ExportedFile, Extracted, ExtractionOutcome, Extractor,
+    FolderContent, Gap, GiveupFile, GroupBusy, GroupLease, GroupSending, GroupSent, GroupStart,
+    GroupUpload, Handler, IntoSample, InvalidPointer, InvalidProgram, InvalidSchema, ItemOutcome,
+    ItemReport, IteratorSource, JsonPointer, JsonlSource, KeptContent, KeyGrid, NewContent,
+    Notifier, NotifyEvents, ObjectService, Outcome, PartitionCommand, PartitionOutcome,
     PartitionRules, PartitionSelection, Pipeline, PipelineControl, Prunable, Prune, PruneError,
     PruneReport, Queue, RawError, RawLocation, RawMetadata, RawReader, RawSink, RawWriter,
     ReadablePartition, ReprocessCounts, ResumeError, RetrySettings, RetryingUploader, RowSchema,

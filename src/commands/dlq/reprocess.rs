@@ -102,7 +102,7 @@ pub(crate) async fn run(
         let limit =
             args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let matching = SampleView::matching(&ops, &request, limit).await;
-        ids = matching.map_err(|error| ops.store_error(error))?;
+        ids = matching.map_err(|error| ops.store_error(error))?.ids;
     }
     ids.sort_unstable();
     ids.dedup();

@@ -152,9 +152,6 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
             }
         }
     }
-    if sweep.has_more_pending() {
-        context.output.note("further partitions are pending already and not shown");
-    }
     listing.end()
 }
 

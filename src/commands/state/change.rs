@@ -97,10 +97,10 @@ pub(crate) async fn inspect(args: InspectArgs, context: &Context) -> Result<Exit
         args.terms.selection.state = Some(StateFilter { status: "failed", waiting: Some(false) });
     }
     let selection = &args.terms.selection;
-    if partition.is_some() && !selection.is_empty() {
+    if partition.is_some() && (!selection.is_empty() || selection.state.is_some()) {
         return Err(CommandError::usage("PARTITION cannot be combined with filters"));
     }
-    match partition.or_else(|| selection.key().filter(|_| selection.state.is_none())) {
+    match partition.or_else(|| selection.key()) {
         Some(key) => show(ShowArgs::<PartitionView> { ids: vec![key] }, context).await,
         None => list(args, false, context).await,
     }

@@ -42,7 +42,7 @@ pub(crate) struct PartitionSelector {
 impl PartitionSelector {
     pub(crate) fn filter(&self) -> Result<Selection, CommandError> {
         if let Some(key) = &self.partition {
-            return Ok(filter_for_key(key));
+            return Ok(key.into());
         }
         if let (Some(since), Some(until)) = (self.since, self.until) {
             date_range(since, until)?;
@@ -67,16 +67,6 @@ impl PartitionSelector {
         let day = self.logical_date.or(one_day)?;
         PartitionKey::new(source, customer, self.query_name.as_ref()?, day).ok()
     }
-}
-
-fn filter_for_key(key: &PartitionKey) -> Selection {
-    let filter = Selection {
-        source: Some(key.source().to_owned()),
-        customer_id: Some(key.customer_id().to_owned()),
-        query_name: Some(key.query_name().to_owned()),
-        ..Selection::default()
-    };
-    filter.on(key.logical_date())
 }
 
 pub(super) fn date_range(

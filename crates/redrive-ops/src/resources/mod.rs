@@ -101,12 +101,12 @@ pub trait Changeable: Changes<<Self as Changeable>::Action> {
 
 /// A resource that operators change by actions of one type.
 pub trait Changes<A: Action>: Resource {
-    /// The ids of the units that match and that the action is about, sorted and unique, at most `max`.
+    /// The units that match and that the action is about, at most `max`.
     fn matching(
         ops: &Ops,
         request: &ChangeRequest<'_, A>,
         max: usize,
-    ) -> impl Future<Output = Result<Vec<Self::Id>>> + Send {
+    ) -> impl Future<Output = Result<Matching<Self::Id>>> + Send {
         ops.matching::<Self, A>(&request.action, &request.selection, max)
     }
 
@@ -118,6 +118,15 @@ pub trait Changes<A: Action>: Resource {
         ids: &[Self::Id],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The units of a selection that an action is about.
+#[derive(Debug)]
+pub struct Matching<Id> {
+    /// Sorted and unique.
+    pub ids: Vec<Id>,
+    /// Whether more units match that are as requested already.
+    pub omits_unchanged: bool,
 }
 
 /// An action of operators on units of one kind.
@@ -178,7 +187,7 @@ impl Ops {
         action: &A,
         selection: &Selection,
         max: usize,
-    ) -> Result<Vec<R::Id>> {
+    ) -> Result<Matching<R::Id>> {
         let states: Vec<Option<StateFilter>> = match (selection.state, action.states()) {
             (None, states @ [_, ..]) => states.iter().copied().map(Some).collect(),
             (state, _) => vec![state],
@@ -191,7 +200,7 @@ impl Ops {
         ids.sort_unstable();
         ids.dedup();
         ids.truncate(max);
-        Ok(ids)
+        Ok(Matching { ids, omits_unchanged: false })
     }
 
     async fn add_matching<R: Resource>(

@@ -1,6 +1,6 @@
 //! Partitions of sources.
 
-use redrive_core::{PartitionKey, PartitionState, RetryForecast, TerminalReason, Unit};
+use redrive_core::{PartitionKey, PartitionState, TerminalReason, Unit};
 use redrive_engine::{
     ChangeOutcome, ChangeRefusal, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode,
 };
@@ -11,7 +11,7 @@ use redrive_store::{
 
 use super::{
     Action, ActionOptions, BATCH, ChangeRequest, ChangeResult, Changeable, Changes, Column,
-    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state, waiting,
+    ColumnKind as Kind, Matching, Page, Resource, UnitChange, column::text, state, waiting,
 };
 use crate::{Ops, views::PartitionView};
 
@@ -64,7 +64,7 @@ impl Resource for PartitionView {
         self.status.is_some()
     }
 
-    /// The policy, not the store, decides which failed partitions are terminal, so those are looked for page by page.
+    /// The store does not know which failed partitions wait, so those are looked for page by page.
     async fn page(
         ops: &Ops,
         selection: &Selection,
@@ -72,12 +72,7 @@ impl Resource for PartitionView {
         limit: PageLimit,
     ) -> Result<Page<Self>> {
         let (rules, now) = (ops.partitions().rules(), ops.now());
-        let is_meant = |partition: &PartitionRecord| {
-            selection.waiting().is_none_or(|waiting| {
-                let forecast = rules.forecast(partition, now);
-                waiting != matches!(forecast, Some(RetryForecast::Terminal { .. }))
-            })
-        };
+        let is_meant = |partition: &PartitionRecord| rules.selects(selection, partition, now);
         let (mut rows, mut after) = (Vec::new(), after.cloned());
         let max = limit.rows as usize;
         loop {
@@ -154,19 +149,19 @@ impl Changes<PartitionAction> for PartitionView {
         ops: &Ops,
         request: &ChangeRequest<'_, PartitionAction>,
         max: usize,
-    ) -> Result<Vec<PartitionKey>> {
+    ) -> Result<Matching<PartitionKey>> {
         let command = command(request);
         let selection = PartitionSelection::Filter(Box::new(request.selection.clone()));
         let mut sweep = ops.partitions().sweep(&command, &selection, RunMode::DryRun);
         let mut keys = Vec::new();
-        while let Some(page) = sweep.next().await? {
-            keys.extend(page.into_iter().map(|outcome| outcome.key));
-            if keys.len() >= max {
-                break;
-            }
+        while keys.len() < max
+            && let Some(page) = sweep.next_keys().await?
+        {
+            keys.extend(page);
         }
+        keys.sort_unstable();
         keys.truncate(max);
-        Ok(keys)
+        Ok(Matching { ids: keys, omits_unchanged: sweep.has_more_pending() })
     }
 
     async fn change(

@@ -128,7 +128,7 @@ async fn change_by<R: Changes<A>, A: Action>(
         ids.sort_unstable();
         ids.dedup();
     } else {
-        ids = R::matching(&app.ops, &request, MAX_UNITS + 1).await?;
+        ids = R::matching(&app.ops, &request, MAX_UNITS + 1).await?.ids;
     }
     let Params { dry_run, token, .. } = params;
     apply::<R, A>(app, request, &ids, &Confirmation { dry_run, token, by_id }).await

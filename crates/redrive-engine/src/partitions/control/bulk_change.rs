@@ -1,7 +1,7 @@
 //! Applies a command to its selection, a page at a time.
 
 use redrive_core::{PartitionKey, PartitionStatus};
-use redrive_store::{PartitionAction, Result, Selection};
+use redrive_store::{PartitionAction, PartitionRecord, Result, Selection};
 
 use super::{
     Control, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode, SweepTarget,
@@ -26,8 +26,8 @@ pub struct Sweep<'a> {
 /// The part of a selection that is not processed yet.
 enum Remaining<'a> {
     One(PartitionKey),
-    /// The whole filter. A retry first lists the partitions that are already pending.
-    All(Selection),
+    /// The whole filter of a retry, which first lists the partitions that are already pending.
+    PendingFirst(Selection),
     Matching {
         filter: Selection,
         after: Option<PartitionKey>,
@@ -49,10 +49,14 @@ impl<'a> Sweep<'a> {
                 Some(key) => Remaining::One(key),
                 None => {
                     let implied = implied_status(command.action).map(Into::into);
-                    Remaining::All(Selection {
-                        state: filter.state.or(implied),
-                        ..(**filter).clone()
-                    })
+                    let state = filter.state.or(implied);
+                    let whole = Selection { state, ..(**filter).clone() };
+                    match command.action {
+                        PartitionAction::Retry { .. } if filter.state.is_none() => {
+                            Remaining::PendingFirst(whole)
+                        }
+                        _ => Remaining::Matching { filter: whole, after: None },
+                    }
                 }
             },
         };
@@ -62,6 +66,12 @@ impl<'a> Sweep<'a> {
     /// Whether more matching partitions are already pending than the sweep has listed.
     pub fn has_more_pending(&self) -> bool {
         self.more_pending
+    }
+
+    /// The keys of the next page, which may be empty; none at the end. Nothing is planned or changed.
+    pub async fn next_keys(&mut self) -> Result<Option<Vec<PartitionKey>>> {
+        let targets = self.next_targets().await?;
+        Ok(targets.map(|targets| targets.iter().map(|target| target.key().clone()).collect()))
     }
 
     /// The outcomes of the next page; none at the end. After an error, the pages before it are applied and
@@ -91,7 +101,7 @@ impl<'a> Sweep<'a> {
                 }
                 self.read_keys(page).await.map(Some)
             }
-            Remaining::All(filter) => {
+            Remaining::PendingFirst(filter) => {
                 self.remaining = Remaining::Matching { filter: filter.clone(), after: None };
                 self.read_pending(filter).await.map(Some)
             }
@@ -99,21 +109,23 @@ impl<'a> Sweep<'a> {
                 let store = self.control.store();
                 let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
                 let Some(last) = page.last() else { return Ok(None) };
-                if page.len() >= PAGE as usize {
-                    self.remaining = Remaining::Matching { filter, after: Some(last.key.clone()) };
+                let next = (page.len() >= PAGE as usize).then(|| last.key.clone());
+                let (action, now) = (self.command.action, self.command.audit.by.at);
+                let is_meant = |record: &PartitionRecord| {
+                    applies_to(action, record) && self.control.rules.selects(&filter, record, now)
+                };
+                let targets = page.into_iter().filter(is_meant);
+                let targets = targets.map(|record| SweepTarget::Found(Box::new(record))).collect();
+                if next.is_some() {
+                    self.remaining = Remaining::Matching { filter, after: next };
                 }
-                let action = self.command.action;
-                let targets = page.into_iter().filter(|record| applies_to(action, record));
-                Ok(Some(targets.map(|record| SweepTarget::Found(Box::new(record))).collect()))
+                Ok(Some(targets))
             }
         }
     }
 
     /// Must run before the first page changes: a retried partition is pending too.
     async fn read_pending(&mut self, filter: Selection) -> Result<Vec<SweepTarget>> {
-        if !matches!(self.command.action, PartitionAction::Retry { .. }) {
-            return Ok(Vec::new());
-        }
         let filter = Selection { state: Some(PartitionStatus::Pending.into()), ..filter };
         let store = self.control.store();
         let mut page = store.partitions_page(&filter, None, MAX_PENDING_LISTED + 1).await?;

@@ -28,7 +28,7 @@ use redrive_store::{NamedPartition, PartitionChange, PartitionRecord, Result, St
 
 pub use bulk_change::Sweep;
 pub use command::{PartitionCommand, RunMode};
-pub use outcome::{ChangeCounts, ChangeOutcome, ChangeRefusal, PartitionOutcome};
+pub use outcome::{ChangeOutcome, ChangeRefusal, PartitionOutcome};
 pub use rules::PartitionRules;
 pub use selection::{KeyGrid, PartitionSelection};
 
@@ -79,24 +79,6 @@ impl Control {
         mode: RunMode,
     ) -> Sweep<'a> {
         Sweep::new(self, command, selection, mode)
-    }
-
-    /// An upper bound of how many partitions a command would change: raw data is not looked up.
-    pub async fn count(
-        &self,
-        command: &PartitionCommand,
-        selection: &PartitionSelection,
-    ) -> Result<u64> {
-        if let PartitionSelection::Grid(grid) = selection {
-            return Ok(grid.len());
-        }
-        let command = PartitionCommand { allow_missing_raw: true, ..command.clone() };
-        let mut sweep = self.sweep(&command, selection, RunMode::DryRun);
-        let mut counts = ChangeCounts::default();
-        while let Some(page) = sweep.next().await? {
-            page.iter().for_each(|outcome| counts.add(outcome));
-        }
-        Ok(counts.done)
     }
 
     /// Applies a command to partitions that the caller has read. A partition that changed since is left alone.

@@ -103,31 +103,3 @@ impl fmt::Display for ChangeRefusal {
         }
     }
 }
-
-/// How many partitions had which outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChangeCounts {
-    /// Changed; in a dry run, would be changed.
-    pub done: u64,
-    pub already: u64,
-    /// Refused by a check that a flag overrides.
-    pub overridable: u64,
-    /// Refused for every other reason.
-    pub refused: u64,
-}
-
-impl ChangeCounts {
-    pub fn add(&mut self, outcome: &PartitionOutcome) {
-        let count = match &outcome.change {
-            ChangeOutcome::Done(_) => &mut self.done,
-            ChangeOutcome::Already(_) => &mut self.already,
-            ChangeOutcome::Refused(refusal) if refusal.is_overridable() => &mut self.overridable,
-            ChangeOutcome::Refused(_) => &mut self.refused,
-        };
-        *count += 1;
-    }
-
-    pub fn total(&self) -> u64 {
-        self.done + self.already + self.overridable + self.refused
-    }
-}

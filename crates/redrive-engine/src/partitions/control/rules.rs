@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use redrive_core::{
     FailedPartition, JitterKey, JitterSeed, PartitionKey, Policy, Preset, RetryForecast, Unit,
 };
-use redrive_store::PartitionRecord;
+use redrive_store::{PartitionRecord, Selection};
 
 /// The policies of the sources, and the seed of their jitter. A source without a policy uses the preset
 /// `partition`.
@@ -41,6 +41,19 @@ impl PartitionRules {
     /// When a partition is retried; none unless the partition is failed.
     pub fn forecast(&self, partition: &PartitionRecord, now: Timestamp) -> Option<RetryForecast> {
         Some(self.forecast_failed(&partition.key, partition.failed()?, now))
+    }
+
+    /// Whether a partition that a store has found is meant: policies, not stores, know which failed ones wait.
+    pub fn selects(
+        &self,
+        selection: &Selection,
+        partition: &PartitionRecord,
+        now: Timestamp,
+    ) -> bool {
+        selection.waiting().is_none_or(|waiting| {
+            let forecast = self.forecast(partition, now);
+            waiting != matches!(forecast, Some(RetryForecast::Terminal { .. }))
+        })
     }
 
     /// When a partition with this failure is retried.

@@ -5,7 +5,7 @@ use redrive_store::{PartitionAction, PartitionRecord, Selection};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionSelection {
-    /// Every matching partition whose status the action is about. A filter that fixes all four parts of the
+    /// Every matching partition whose status the action is about. A filter of nothing but the four parts of a
     /// key selects that partition, whatever its status.
     Filter(Box<Selection>),
     /// Every key of the grid, with or without an entry.
