@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The items of one upload call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemGroup {
     /// The name of the upload in the configuration.

@@ -1,6 +1,6 @@
 //! Items of uploads.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
 use redrive_store::{
@@ -139,76 +139,81 @@ impl Changes<ItemAction> for ItemRecord {
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> Result<()> {
         for ids in ids.chunks(BATCH) {
-            report(ops.change_items(request, ids).await?);
+            let items = ops.store().items_by_id(ids).await?;
+            let items: HashMap<ItemId, ItemRecord> =
+                items.into_iter().map(|item| (item.id, item)).collect();
+            // What was dropped of a group stays dropped if a later group fails.
+            let mut batches: BTreeMap<Option<&ItemGroup>, Vec<ItemId>> = BTreeMap::new();
+            for id in ids {
+                let drops = request.action == ItemAction::Drop;
+                let group = items.get(id).filter(|_| drops).map(|item| &item.group);
+                batches.entry(group).or_default().push(*id);
+            }
+            for ids in batches.values() {
+                report(ops.change_items(request, ids, &items).await?);
+            }
         }
         Ok(())
     }
 }
+
+/// Whether an item was changed, or why not.
+type Applied = std::result::Result<(), String>;
 
 impl Ops {
     async fn change_items(
         &self,
         request: &ChangeRequest<'_, ItemAction>,
         ids: &[ItemId],
+        items: &HashMap<ItemId, ItemRecord>,
     ) -> Result<Vec<UnitChange>> {
         let (action, by) = (request.action, request.by);
-        let items = self.store().items_by_id(ids).await?;
-        let (meant, others): (Vec<&ItemRecord>, Vec<&ItemRecord>) =
-            items.iter().partition(|item| action.allows(item.status));
-        let written: Vec<(&ItemRecord, std::result::Result<(), String>)> = match action {
-            _ if request.dry_run => meant.into_iter().map(|item| (item, Ok(()))).collect(),
-            ItemAction::Drop => self.drop_items(&meant, by).await?,
-            _ => {
-                let moves: Vec<ItemMove> =
-                    meant.iter().map(|item| action.to_move(item, by)).collect();
-                let written = self.store().move_items(&moves).await?;
-                meant.into_iter().zip(written.into_iter().map(applied)).collect()
+        let found = ids.iter().filter_map(|id| items.get(id));
+        let meant: Vec<&ItemRecord> = found.filter(|item| action.allows(item.status)).collect();
+        let written: Vec<Applied> = match action.event() {
+            _ if request.dry_run => vec![Ok(()); meant.len()],
+            Some(event) => {
+                let to_move = |item: &&ItemRecord| ItemMove {
+                    journal: Some(action.entry(item, by)),
+                    ..ItemMove::new(item.id, event, by.at)
+                };
+                let moves: Vec<ItemMove> = meant.iter().map(to_move).collect();
+                self.store().move_items(&moves).await?.into_iter().map(applied).collect()
             }
+            None => self.drop_items(&meant, by).await?,
         };
-        let refused = others.into_iter().map(|item| (item, Err(action.refusal(item.status))));
-        let changes: HashMap<ItemId, UnitChange> = written
-            .into_iter()
-            .chain(refused)
-            .map(|(item, result)| (item.id, action.change_of(item, result, request.dry_run)))
-            .collect();
+        let written: HashMap<ItemId, Applied> =
+            meant.iter().map(|item| item.id).zip(written).collect();
         let change = |id: &ItemId| {
-            let unknown = || UnitChange::unknown(Unit::Item(*id), ItemRecord::NOUN);
-            changes.get(id).cloned().unwrap_or_else(unknown)
+            let Some(item) = items.get(id) else {
+                return UnitChange::unknown(Unit::Item(*id), ItemRecord::NOUN);
+            };
+            let refused = || Err(action.refusal(item.status));
+            let result = written.get(id).cloned().unwrap_or_else(refused);
+            action.change_of(item, result, request.dry_run)
         };
         Ok(ids.iter().map(change).collect())
     }
 
-    /// Drops items group by group, each while nobody sends it.
-    async fn drop_items<'a>(
-        &self,
-        items: &[&'a ItemRecord],
-        by: &Operator,
-    ) -> Result<Vec<(&'a ItemRecord, std::result::Result<(), String>)>> {
-        let mut groups: HashMap<&ItemGroup, Vec<&'a ItemRecord>> = HashMap::new();
-        for item in items {
-            groups.entry(&item.group).or_default().push(item);
-        }
-        let mut results = Vec::new();
-        for (group, items) in groups {
-            let lease = match self.hold_group(group, by).await? {
-                Ok(lease) => lease,
-                Err(busy) => {
-                    let why = format!("the group is being uploaded by {busy}; drop it afterwards");
-                    results.extend(items.into_iter().map(|item| (item, Err(why.clone()))));
-                    continue;
-                }
-            };
-            let drops: Vec<(ItemId, JournalEntry)> =
-                items.iter().map(|item| (item.id, ItemAction::Drop.entry(item, by))).collect();
-            let written = self.store().drop_items(&drops).await;
-            _ = lease.release("dropped", by.at).await;
-            results.extend(items.into_iter().zip(written?.into_iter().map(applied)));
-        }
-        Ok(results)
+    /// Drops items of one group while nobody sends it.
+    async fn drop_items(&self, items: &[&ItemRecord], by: &Operator) -> Result<Vec<Applied>> {
+        let Some(first) = items.first() else { return Ok(Vec::new()) };
+        let lease = match self.hold_group(&first.group, by).await? {
+            Ok(lease) => lease,
+            Err(busy) => {
+                let why = format!("the group is being uploaded by {busy}; drop it afterwards");
+                return Ok(vec![Err(why); items.len()]);
+            }
+        };
+        let drops: Vec<(ItemId, JournalEntry)> =
+            items.iter().map(|item| (item.id, ItemAction::Drop.entry(item, by))).collect();
+        let written = self.store().drop_items(&drops).await;
+        _ = lease.release("dropped", by.at).await;
+        Ok(written?.into_iter().map(applied).collect())
     }
 }
 
-fn applied(written: Written) -> std::result::Result<(), String> {
+fn applied(written: Written) -> Applied {
     match written {
         Written::Applied => Ok(()),
         Written::Stale => Err("the item has changed meanwhile".to_owned()),
@@ -216,12 +221,7 @@ fn applied(written: Written) -> std::result::Result<(), String> {
 }
 
 impl ItemAction {
-    fn change_of(
-        self,
-        item: &ItemRecord,
-        result: std::result::Result<(), String>,
-        dry_run: bool,
-    ) -> UnitChange {
+    fn change_of(self, item: &ItemRecord, result: Applied, dry_run: bool) -> UnitChange {
         let unit = Unit::Item(item.id);
         let change = match result {
             Ok(()) => {
@@ -260,13 +260,14 @@ impl ItemAction {
         format!("the item is {status}{right}")
     }
 
-    fn to_move(self, item: &ItemRecord, by: &Operator) -> ItemMove {
-        let event = match self {
-            Self::Trust => ItemEvent::Trust,
-            Self::Refuse => ItemEvent::Refuse,
-            Self::Reset | Self::Drop => ItemEvent::Reset,
-        };
-        ItemMove { journal: Some(self.entry(item, by)), ..ItemMove::new(item.id, event, by.at) }
+    /// `None` for what removes an item.
+    fn event(self) -> Option<ItemEvent> {
+        match self {
+            Self::Reset => Some(ItemEvent::Reset),
+            Self::Drop => None,
+            Self::Trust => Some(ItemEvent::Trust),
+            Self::Refuse => Some(ItemEvent::Refuse),
+        }
     }
 
     fn entry(self, item: &ItemRecord, by: &Operator) -> JournalEntry {
