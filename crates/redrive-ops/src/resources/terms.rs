@@ -65,6 +65,15 @@ impl TermText {
     /// Adds a term to a selection. An error says what is allowed.
     pub fn set(selection: &mut Selection, term: Term, text: &str) -> Result<(), String> {
         let owned = || Some(text.to_owned());
+        let has_day = match term {
+            Term::LogicalDate => selection.since.is_some() || selection.until.is_some(),
+            Term::Since => selection.since.is_some(),
+            Term::Until => selection.until.is_some(),
+            _ => false,
+        };
+        if has_day {
+            return Err("either `logical_date`, or `since` and `until`, each once".to_owned());
+        }
         match term {
             Term::Queue => selection.queue = owned(),
             Term::Category => selection.category = owned(),
