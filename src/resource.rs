@@ -87,7 +87,8 @@ impl<R: Resource> FromArgMatches for SelectionArgs<R> {
             }
         }
         let named = matches.try_get_one::<String>("state").ok().flatten();
-        selection.state = named.map(|value| state::<R>(value)).transpose().map_err(invalid)?;
+        let named = named.map(|value| state::<R>(value)).transpose().map_err(invalid)?;
+        selection.state = named.or(R::STATE);
         Ok(Self { selection, resource: PhantomData })
     }
 
@@ -95,18 +96,6 @@ impl<R: Resource> FromArgMatches for SelectionArgs<R> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
-}
-
-/// An id, with or without the name of its kind: `17` or `run:17`.
-pub(crate) fn parse_id<R: Resource>(text: &str) -> Result<R::Id, String> {
-    let bare = text.strip_prefix(R::NOUN).and_then(|rest| rest.strip_prefix(':')).unwrap_or(text);
-    let id: Option<R::Id> = bare.parse().ok();
-    // Ids are whole numbers from 1, written without signs and zeros.
-    let id = id.filter(|id| id.to_string() == bare && !bare.starts_with(['-', '0']));
-    id.ok_or_else(|| match R::NOUN {
-        "partition" => "a partition is SOURCE/CUSTOMER/QUERY/DATE".to_owned(),
-        _ => "an id is a whole number, 1 or greater".to_owned(),
-    })
 }
 
 #[derive(Debug, Args)]
@@ -120,7 +109,7 @@ pub(crate) struct ListArgs<R: Resource> {
     pub(crate) limit: u32,
 
     /// Start after this id
-    #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = parse_id::<R>)]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = R::parse_id)]
     pub(crate) after: Option<R::Id>,
 }
 
@@ -185,7 +174,7 @@ pub(crate) async fn list<R: Resource>(
 pub(crate) struct ShowArgs<R: Resource> {
     /// The ids
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true,
-          value_parser = parse_id::<R>)]
+          value_parser = R::parse_id)]
     pub(crate) ids: Vec<R::Id>,
 }
 
@@ -218,7 +207,7 @@ pub(crate) async fn show<R: Resource>(
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs<R: Resource> {
     /// The ids, instead of filters
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<R>)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = R::parse_id)]
     pub(crate) ids: Vec<R::Id>,
 
     #[command(flatten)]
@@ -250,12 +239,12 @@ pub(crate) struct ChangeFlags {
 impl<R: Resource> ChangeArgs<R> {
     /// Refuses an empty selection, and ids together with filters.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
-        let is_filtered =
-            !self.terms.selection.is_empty() || self.terms.selection.state.is_some() || self.all;
+        let selection = &self.terms.selection;
+        let is_filtered = !selection.is_empty() || selection.state != R::STATE || self.all;
         if !self.ids.is_empty() && is_filtered {
             return Err(CommandError::usage("ids cannot be combined with filters or --all"));
         }
-        if self.ids.is_empty() && self.terms.selection.is_empty() && !self.all {
+        if self.ids.is_empty() && selection.is_empty() && !self.all {
             let message = format!("no {}s are selected; nothing was changed", R::NOUN);
             let flag = R::TERMS.first().map_or("state", |term| term.name());
             let help = format!("select by id or by filters such as --{flag}, or pass --all");

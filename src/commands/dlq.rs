@@ -12,13 +12,12 @@ mod patch;
 mod reprocess;
 
 use clap::{Args, Subcommand};
-use redrive::{SampleStatus, Selection};
 use redrive_ops::views::SampleView;
 
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
-    resource::{NoteArgs, SelectionArgs, note},
+    resource::{NoteArgs, note},
 };
 
 #[derive(Debug, Args)]
@@ -49,7 +48,7 @@ enum DlqCommand {
     Edit(edit::DlqEditArgs),
     /// Write a remark into the journal of dead letters
     #[command(after_help = "\
-`redrive why sample:ID` shows the remarks on a dead letter. Filters select dead letters in every state. Asks for confirmation before more than 20.
+`redrive why sample:ID` shows the remarks on a dead letter. Asks for confirmation before more than 20.
 Exit codes: 0 all noted; 3 some; 1 none; 4 refused, nothing changed.
 
 Examples:
@@ -69,9 +68,4 @@ pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Comman
         DlqCommand::Note(args) => note("dlq note", args, context).await,
         DlqCommand::Reprocess(args) => reprocess::run(args, context).await,
     }
-}
-
-/// The dead letters among the samples of a selection.
-fn dead(terms: &SelectionArgs<SampleView>) -> Selection {
-    Selection { state: Some(SampleStatus::Dlq.into()), ..(*terms.selection).clone() }
 }

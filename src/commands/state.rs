@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use redrive_ops::{ActionOptions, views::PartitionView};
 use redrive_store::PartitionAction;
 
-pub(crate) use partition_selector::{PartitionSelector, parse_partition};
+pub(crate) use partition_selector::PartitionSelector;
 
 use crate::{
     context::Context,

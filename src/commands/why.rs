@@ -3,8 +3,8 @@
 use clap::Args;
 use redrive::{InvalidUnit, Unit};
 use redrive_ops::{
-    ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
-    SampleExplanation,
+    ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, Resource,
+    RunExplanation, SampleExplanation,
     views::{AttemptView, JournalView, SampleView},
     words::rounded,
 };
@@ -15,7 +15,6 @@ use crate::{
     exit::{CommandError, Exit},
     open_store::OpenStore,
     output::{Output, TableColumn, TableRow},
-    resource::parse_id,
 };
 
 #[derive(Debug, Args)]
@@ -36,7 +35,7 @@ pub(crate) struct WhyArgs {
 
 fn parse_unit(text: &str) -> Result<ExplainTarget, String> {
     match text.strip_prefix("sample:") {
-        Some(id) if !id.contains('/') => parse_id::<SampleView>(id).map(ExplainTarget::Sample),
+        Some(id) if !id.contains('/') => SampleView::parse_id(id).map(ExplainTarget::Sample),
         _ => text.parse().map(ExplainTarget::Unit).map_err(|error: InvalidUnit| error.to_string()),
     }
 }

@@ -53,6 +53,7 @@ mod queue_example;
 mod runs;
 mod runs_change;
 mod runs_submit;
+mod selections;
 mod serve;
 mod state_backfill;
 mod state_plan;

@@ -1,6 +1,6 @@
 //! Parameters of lists and actions: of a query, a form or a JSON body, all read by the declaration of a resource.
 
-use redrive_ops::{ActionOptions, Resource, TermText};
+use redrive_ops::{Action, ActionOptions, Changeable, Note, Resource, TermText};
 use redrive_store::{Lane, Selection, SelectionTerm};
 use serde_json::Value;
 
@@ -12,9 +12,14 @@ pub(crate) const OF_PAGES: &[&str] = &["after"];
 pub(crate) const OF_LISTS: &[&str] = &["limit", "after"];
 /// Of a list whose rows have data that is left out unless asked.
 pub(crate) const OF_LISTS_WITH_DATA: &[&str] = &["limit", "after", "data"];
+/// Of a list that may be sorted by time.
+pub(crate) const OF_NEWEST: &[&str] = &["limit", "after", "newest"];
+
 /// The parameters of an action besides its selection.
-pub(crate) const OF_ACTIONS: &[&str] =
-    &["ids", "all", "dry_run", "token", "reason", "clear_terminal", "force", "lane", "text"];
+pub(crate) fn of_action<R: Changeable>(name: &str) -> Vec<&'static str> {
+    let of_all = ["ids", "all", "dry_run", "token", "reason"];
+    [&of_all, R::Action::options(name), Note::options(name)].concat()
+}
 
 /// Names and values as they came.
 pub(crate) type Pairs = Vec<(String, String)>;
@@ -32,6 +37,7 @@ pub(crate) struct Params<R: Resource> {
     pub(crate) limit: Option<u32>,
     pub(crate) after: Option<R::Id>,
     pub(crate) with_data: bool,
+    pub(crate) newest: bool,
 }
 
 impl<R: Resource> Params<R> {
@@ -39,7 +45,7 @@ impl<R: Resource> Params<R> {
     /// much.
     pub(crate) fn read(pairs: &Pairs, others: &[&str]) -> Result<Self, ProblemDetails> {
         let mut params = Self {
-            selection: Selection::default(),
+            selection: Selection { state: R::STATE, ..Selection::default() },
             ids: Vec::new(),
             all: false,
             options: ActionOptions::default(),
@@ -49,6 +55,7 @@ impl<R: Resource> Params<R> {
             limit: None,
             after: None,
             with_data: false,
+            newest: false,
         };
         for (name, value) in pairs {
             if others.contains(&name.as_str()) {
@@ -70,6 +77,7 @@ impl<R: Resource> Params<R> {
             "after" => self.after = Some(id::<R>(name, value)?),
             "limit" => self.limit = Some(parsed(name, value, "a number")?),
             "data" => self.with_data = flag(name, value)?,
+            "newest" => self.newest = flag(name, value)?,
             "all" => self.all = flag(name, value)?,
             "dry_run" => self.dry_run = flag(name, value)?,
             "clear_terminal" => self.options.clear_terminal = flag(name, value)?,
@@ -86,7 +94,7 @@ impl<R: Resource> Params<R> {
         Ok(())
     }
 
-    /// The given terms and options, as they are written in an address or a form.
+    /// The given units, terms and options, as they are written in an address or a form.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = selection_fields::<R>(&self.selection);
         let options = [
@@ -98,6 +106,7 @@ impl<R: Resource> Params<R> {
         fields.extend(given.map(|(name, _)| (name, "true".to_owned())));
         fields.extend(self.options.lane.map(|lane| ("lane", lane.name().to_owned())));
         fields.extend(self.options.text.clone().map(|text| ("text", text)));
+        fields.extend(self.ids.iter().map(|id| ("ids", id.to_string())));
         fields
     }
 }
@@ -106,7 +115,8 @@ impl<R: Resource> Params<R> {
 pub(crate) fn selection_fields<R: Resource>(selection: &Selection) -> Vec<(&'static str, String)> {
     let term = |term: &SelectionTerm| Some((term.name(), selection.value(*term)?.to_string()));
     let mut fields: Vec<(&'static str, String)> = R::TERMS.iter().filter_map(term).collect();
-    let state = R::STATES.iter().find(|(_, state)| Some(*state) == selection.state);
+    let state = selection.state.filter(|_| selection.state != R::STATE);
+    let state = R::STATES.iter().find(|(_, known)| Some(*known) == state);
     fields.extend(state.map(|(name, _)| ("state", (*name).to_owned())));
     fields
 }
@@ -162,8 +172,7 @@ pub(crate) fn of_form(pairs: Pairs) -> Pairs {
 }
 
 fn id<R: Resource>(name: &str, value: &str) -> Result<R::Id, ProblemDetails> {
-    let bare = value.strip_prefix(R::NOUN).and_then(|rest| rest.strip_prefix(':')).unwrap_or(value);
-    bare.parse().map_err(|_| invalid(name, value).allowed(format!("the id of a {}", R::NOUN)))
+    R::parse_id(value).map_err(|allowed| invalid(name, value).allowed(allowed))
 }
 
 fn flag(name: &str, value: &str) -> Result<bool, ProblemDetails> {

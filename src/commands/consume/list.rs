@@ -2,11 +2,14 @@
 
 use clap::Args;
 use redrive::PartitionKey;
-use redrive_ops::views::ReadableView;
+use redrive_ops::{
+    Resource,
+    views::{PartitionView, ReadableView},
+};
 use redrive_store::MAX_PAGE;
 
 use crate::{
-    commands::state::{PartitionSelector, parse_partition},
+    commands::state::PartitionSelector,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
@@ -31,7 +34,7 @@ pub(crate) struct ConsumeListArgs {
     limit: u32,
 
     /// Start after this partition
-    #[arg(long, value_name = "PARTITION", value_parser = parse_partition)]
+    #[arg(long, value_name = "PARTITION", value_parser = PartitionView::parse_id)]
     after: Option<PartitionKey>,
 }
 

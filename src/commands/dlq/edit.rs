@@ -4,7 +4,7 @@ use std::{env, fs, io::Write};
 
 use clap::Args;
 use redrive::{SampleId, SampleStatus};
-use redrive_ops::views::SampleView;
+use redrive_ops::{Resource, views::SampleView};
 use redrive_store::Written;
 use serde_json::Value;
 use tokio::process::Command;
@@ -14,7 +14,6 @@ use crate::{
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
-    resource::parse_id,
     signals::Signals,
 };
 
@@ -30,7 +29,7 @@ Examples:
   EDITOR='code --wait' redrive dlq edit 17 --reason 'the day was wrong'")]
 pub(crate) struct DlqEditArgs {
     /// The id of the sample
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<SampleView>)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = SampleView::parse_id)]
     id: SampleId,
 
     /// The reason, for the journal

@@ -10,7 +10,6 @@ use clap::Args;
 use redrive::SamplePages;
 use redrive_ops::views::SampleView;
 
-use super::dead;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
@@ -52,8 +51,7 @@ pub(crate) async fn run(args: DlqExportArgs, context: &Context) -> Result<Exit, 
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let mut target = ExportTarget::open(&args.to, args.force, context.output)?;
     let limit = args.limit.unwrap_or(u64::MAX);
-    let filter = dead(&args.terms);
-    let mut pages = SamplePages::new(ops.store().clone(), filter).with_limit(limit);
+    let mut pages = SamplePages::new(ops.store().clone(), *args.terms.selection).with_limit(limit);
     let mut count = 0_usize;
     loop {
         let page = pages.next().await.map_err(|error| ops.store_error(error))?;

@@ -3,7 +3,6 @@
 use clap::Args;
 use redrive_ops::views::{DeadCauseView, SampleView};
 
-use super::dead;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
@@ -35,15 +34,14 @@ pub(crate) struct DlqListArgs {
     newest: bool,
 }
 
-pub(crate) async fn run(mut args: DlqListArgs, context: &Context) -> Result<Exit, CommandError> {
-    let (filter, limit) = (dead(&args.list.terms), args.list.limit);
+pub(crate) async fn run(args: DlqListArgs, context: &Context) -> Result<Exit, CommandError> {
     if !args.group && !args.newest {
-        *args.list.terms.selection = filter;
         return list(args.list, false, context).await;
     }
+    let (filter, limit) = (&args.list.terms.selection, args.list.limit);
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     if args.group {
-        let causes = ops.store().dead_causes(&filter, limit).await;
+        let causes = ops.store().dead_causes(filter, limit).await;
         let causes = causes.map_err(|error| ops.store_error(error))?;
         let is_full = causes.len() >= limit as usize;
         context.output.list(causes.into_iter().map(DeadCauseView::from))?;
@@ -52,7 +50,7 @@ pub(crate) async fn run(mut args: DlqListArgs, context: &Context) -> Result<Exit
         }
         return Ok(Exit::Ok);
     }
-    let newest = ops.store().newest_dead_samples(&filter, limit).await;
+    let newest = ops.store().newest_dead_samples(filter, limit).await;
     let newest = newest.map_err(|error| ops.store_error(error))?;
     let oldest = newest.last().and_then(|sample| sample.last_attempt_at);
     let oldest = oldest.filter(|_| newest.len() >= limit as usize);

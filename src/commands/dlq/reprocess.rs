@@ -17,10 +17,7 @@ use redrive_ops::{
 };
 use redrive_store::{MAX_BATCH, Written};
 
-use super::{
-    dead,
-    patch::{SetValue, read_patch},
-};
+use super::patch::{SetValue, read_patch};
 use crate::{
     confirm::confirm,
     context::{Context, IfMissing},
@@ -94,7 +91,7 @@ pub(crate) async fn run(
         by: &by,
         dry_run,
         command: "dlq reprocess".to_owned(),
-        selection: dead(&args.change.terms),
+        selection: *args.change.terms.selection,
         flags: Vec::new(),
     };
     let mut ids = args.change.ids.clone();

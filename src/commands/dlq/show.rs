@@ -2,14 +2,13 @@
 
 use clap::Args;
 use redrive::SampleId;
-use redrive_ops::views::SampleView;
+use redrive_ops::{Resource, views::SampleView};
 
 use super::attempts::StageAttempt;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
-    resource::parse_id,
 };
 
 #[derive(Debug, Args)]
@@ -22,7 +21,7 @@ Examples:
   redrive dlq show 17 18 -o json")]
 pub(crate) struct DlqShowArgs {
     /// The ids of the samples
-    #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = parse_id::<SampleView>)]
+    #[arg(value_name = "ID", required = true, allow_negative_numbers = true, value_parser = SampleView::parse_id)]
     ids: Vec<SampleId>,
 }
 

@@ -4,14 +4,13 @@ use clap::Args;
 use redrive::{PipelineChange, PipelineRunId};
 
 use super::record::print;
-use crate::resource::parse_id;
 use crate::{
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
 };
-use redrive_ops::views::PipelineRunView;
+use redrive_ops::{Resource, views::PipelineRunView};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -23,7 +22,7 @@ Examples:
   redrive pipeline cancel 3 --reason 'wrong prompts'")]
 pub(crate) struct PipelineCancelArgs {
     /// The id of the run
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<PipelineRunView>)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = PipelineRunView::parse_id)]
     id: PipelineRunId,
 
     /// The reason, for the journal

@@ -7,7 +7,7 @@ use redrive::{
     HumanDuration, Operator, Pipeline, PipelineRunId, ResumeError, SampleId, SampleStatus,
 };
 use redrive_engine::{ChangedLine, PatchError, PatchedSource, SOURCE_CHANGED};
-use redrive_ops::views::PipelineRunView;
+use redrive_ops::{Resource, views::PipelineRunView};
 use redrive_store::{SampleLine, Written};
 use serde::Serialize;
 
@@ -22,7 +22,6 @@ use crate::{
     open_store::OpenStore,
     operator::operator,
     output::{TableColumn, TableRow, excerpt},
-    resource::parse_id,
 };
 
 /// Samples that get new data at a time.
@@ -43,7 +42,7 @@ Examples:
   redrive pipeline resume 3 --detach        leave the work to `redrive worker`")]
 pub(crate) struct PipelineResumeArgs {
     /// The id of the run
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<PipelineRunView>)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = PipelineRunView::parse_id)]
     id: PipelineRunId,
 
     /// Mark the run as running and exit; workers process it

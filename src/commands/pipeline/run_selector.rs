@@ -3,15 +3,14 @@
 use clap::Args;
 use redrive::{PipelineRunId, PipelineRunRecord};
 
-use redrive_ops::views::PipelineRunView;
+use redrive_ops::{Resource, views::PipelineRunView};
 
-use crate::resource::parse_id;
 use crate::{exit::CommandError, open_store::OpenStore};
 
 #[derive(Debug, Args)]
 pub(super) struct PipelineRunSelector {
     /// The id of the run [default: the newest run]
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<PipelineRunView>,
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = PipelineRunView::parse_id,
           conflicts_with = "pipeline")]
     id: Option<PipelineRunId>,
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use redrive::{RunId, RunStatus};
-use redrive_ops::EditRunError;
+use redrive_ops::{EditRunError, Resource};
 use redrive_store::RunRecord;
 use serde_json::Value;
 
@@ -11,7 +11,6 @@ use crate::{
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
-    resource::parse_id,
 };
 
 #[derive(Debug, Args)]
@@ -25,7 +24,7 @@ Examples:
   redrive runs edit 17 --payload \"$(jq -c .payload fixed.json)\" --reason 'the day was wrong'")]
 pub(crate) struct RunsEditArgs {
     /// The id of the run
-    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = parse_id::<RunRecord>)]
+    #[arg(value_name = "ID", allow_negative_numbers = true, value_parser = RunRecord::parse_id)]
     id: RunId,
 
     /// The new payload

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use redrive::{Lane, PartitionAction, PartitionKey};
-use redrive_ops::{ActionOptions, views::PartitionView};
+use redrive_ops::{ActionOptions, Resource, views::PartitionView};
 use redrive_store::StateFilter;
 
 use crate::{
     context::Context,
     exit::{CommandError, Exit},
-    resource::{ChangeArgs, ListArgs, ShowArgs, act, list, parse_id, show},
+    resource::{ChangeArgs, ListArgs, ShowArgs, act, list, show},
 };
 
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) struct ReprocessArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
     /// One partition, as partition:SOURCE/CUSTOMER/QUERY/DATE, instead of filters
-    #[arg(value_name = "PARTITION", value_parser = parse_id::<PartitionView>)]
+    #[arg(value_name = "PARTITION", value_parser = PartitionView::parse_id)]
     partition: Option<PartitionKey>,
 
     /// Only failed partitions that are terminal: the same as --state terminal

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use redrive::{DateRange, LogicalDate, PartitionKey, Selection};
+use redrive_ops::{Resource, views::PartitionView};
 
 use crate::exit::CommandError;
 
-/// PartitionSelector partitions. Everything given must match exactly.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PartitionSelector {
     /// One partition, as partition:SOURCE/CUSTOMER/QUERY/DATE, instead of filters
-    #[arg(value_name = "PARTITION", value_parser = parse_partition, conflicts_with_all =
+    #[arg(value_name = "PARTITION", value_parser = PartitionView::parse_id, conflicts_with_all =
           ["source", "customer_id", "query_name", "logical_date", "since", "until"])]
     pub(crate) partition: Option<PartitionKey>,
 
@@ -84,10 +84,4 @@ pub(super) fn parse_part(text: &str) -> Result<String, String> {
         Ok(_) => Ok(text.to_owned()),
         Err(invalid) => Err(invalid.problem),
     }
-}
-
-/// A partition key, with or without the prefix `partition:`.
-pub(crate) fn parse_partition(text: &str) -> Result<PartitionKey, String> {
-    let key = text.strip_prefix("partition:").unwrap_or(text);
-    key.parse().map_err(|error: redrive::InvalidUnit| error.to_string())
 }

@@ -60,8 +60,19 @@ pub trait Resource: Serialize + Send + Sync + Sized + 'static {
     const HAS_DATA: bool = false;
     /// The names of states, and what they select.
     const STATES: &'static [(&'static str, StateFilter)];
+    /// The state of a selection that names none.
+    const STATE: Option<StateFilter> = None;
 
     fn id(&self) -> Self::Id;
+
+    /// An id as users write it, with or without the name of its kind: `17` or `run:17`. An error says what is allowed.
+    fn parse_id(text: &str) -> std::result::Result<Self::Id, String> {
+        let bare = bare_id::<Self>(text);
+        let id: Option<Self::Id> = bare.parse().ok();
+        // A number is written without signs and zeros.
+        let id = id.filter(|id| id.to_string() == bare && !bare.starts_with(['-', '0']));
+        id.ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
+    }
 
     /// False for a row about something that is not stored.
     fn exists(&self) -> bool {
@@ -78,6 +89,10 @@ pub trait Resource: Serialize + Send + Sync + Sized + 'static {
 
     /// Those that exist, with their data, in any order.
     fn by_id(ops: &Ops, ids: &[Self::Id]) -> impl Future<Output = Result<Vec<Self>>> + Send;
+}
+
+fn bare_id<R: Resource>(text: &str) -> &str {
+    text.strip_prefix(R::NOUN).and_then(|rest| rest.strip_prefix(':')).unwrap_or(text)
 }
 
 /// Rows, and whether more may follow.
@@ -138,6 +153,12 @@ pub trait Action: Clone + Debug + Send + Sync + 'static {
 
     fn name(&self) -> &'static str;
 
+    /// The names of the [`ActionOptions`] that an action has.
+    fn options(name: &str) -> &'static [&'static str] {
+        let _ = name;
+        &[]
+    }
+
     /// The states that the action is about, if the selection names none; all if there are none.
     fn states(&self) -> &'static [StateFilter];
 
@@ -188,7 +209,8 @@ impl Ops {
         selection: &Selection,
         max: usize,
     ) -> Result<Matching<R::Id>> {
-        let states: Vec<Option<StateFilter>> = match (selection.state, action.states()) {
+        let states: Vec<Option<StateFilter>> = match (selection.state.or(R::STATE), action.states())
+        {
             (None, states @ [_, ..]) => states.iter().copied().map(Some).collect(),
             (state, _) => vec![state],
         };

@@ -34,6 +34,10 @@ impl Action for Note {
         "note"
     }
 
+    fn options(name: &str) -> &'static [&'static str] {
+        if name == "note" { &["text"] } else { &[] }
+    }
+
     fn states(&self) -> &'static [StateFilter] {
         &[]
     }

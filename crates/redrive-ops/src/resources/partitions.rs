@@ -1,6 +1,6 @@
 //! Partitions of sources.
 
-use redrive_core::{PartitionKey, PartitionState, TerminalReason, Unit};
+use redrive_core::{InvalidUnit, PartitionKey, PartitionState, TerminalReason, Unit};
 use redrive_engine::{
     ChangeOutcome, ChangeRefusal, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode,
 };
@@ -11,7 +11,8 @@ use redrive_store::{
 
 use super::{
     Action, ActionOptions, BATCH, ChangeRequest, ChangeResult, Changeable, Changes, Column,
-    ColumnKind as Kind, Matching, Page, Resource, UnitChange, column::text, state, waiting,
+    ColumnKind as Kind, Matching, Page, Resource, UnitChange, bare_id, column::text, state,
+    waiting,
 };
 use crate::{Ops, views::PartitionView};
 
@@ -58,6 +59,10 @@ impl Resource for PartitionView {
 
     fn id(&self) -> PartitionKey {
         self.key.clone()
+    }
+
+    fn parse_id(text: &str) -> std::result::Result<PartitionKey, String> {
+        bare_id::<Self>(text).parse().map_err(|error: InvalidUnit| error.to_string())
     }
 
     fn exists(&self) -> bool {
@@ -127,6 +132,14 @@ impl Action for PartitionAction {
             Self::ClearTerminal => "clear-terminal",
             Self::Pause => "pause",
             Self::Resume => "resume",
+        }
+    }
+
+    fn options(name: &str) -> &'static [&'static str] {
+        match name {
+            "retry" => &["clear_terminal", "force", "lane"],
+            "reprocess" => &["force", "lane"],
+            _ => &[],
         }
     }
 

@@ -1,4 +1,4 @@
-//! Samples of pipelines, and among them the dead letters.
+//! Dead letters: the samples of pipelines that operators list and change.
 
 use redrive_core::{SampleId, Unit};
 use redrive_store::{
@@ -7,7 +7,7 @@ use redrive_store::{
 
 use super::{
     Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, Column,
-    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state, waiting,
+    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
 };
 use crate::{Ops, views::SampleView};
 
@@ -38,14 +38,9 @@ impl Resource for SampleView {
         Term::FailedSince,
         Term::FailedUntil,
     ];
-    const STATES: &'static [(&'static str, StateFilter)] = &[
-        ("pending", state("pending")),
-        ("waiting", waiting("pending", true)),
-        ("succeeded", state("succeeded")),
-        ("skipped", state("skipped")),
-        ("dlq", state("dlq")),
-        ("given_up", state("dlq")),
-    ];
+    const STATES: &'static [(&'static str, StateFilter)] =
+        &[("dlq", state("dlq")), ("given_up", state("dlq"))];
+    const STATE: Option<StateFilter> = Some(state("dlq"));
 
     fn id(&self) -> SampleId {
         self.sample.id
@@ -90,7 +85,7 @@ impl Action for SampleAction {
     }
 
     fn states(&self) -> &'static [StateFilter] {
-        const { &[state("dlq")] }
+        &[]
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     app::{App, AppState},
     extract::{Json, PathParams, QueryParams},
     guard::Caller,
-    params::{OF_LISTS, Pairs, Params},
+    params::{OF_LISTS, OF_NEWEST, Pairs, Params},
     problem::ProblemDetails,
 };
 
@@ -28,12 +28,13 @@ pub(crate) async fn list(
     app: AppState,
     QueryParams(pairs): QueryParams<Pairs>,
 ) -> Result<Answer<ListPage<SampleView>>, ProblemDetails> {
-    let is_newest = |(name, value): &(String, String)| name == "newest" && value == "true";
-    let newest = pairs.iter().any(is_newest);
-    let pairs = pairs.into_iter().filter(|(name, _)| name != "newest").collect();
-    let params = dead(&pairs)?;
-    if !newest {
+    let params = Params::<SampleView>::read(&pairs, OF_NEWEST)?;
+    if !params.newest {
         return list_page(&app, &params).await.map(Answer);
+    }
+    if params.after.is_some() {
+        let what = "after: a list with `newest` has one page";
+        return Err(ProblemDetails::bad_request(what).allowed("`failed_until`"));
     }
     let limit = limit(params.limit)?;
     if limit > MAX_NEWEST {
@@ -44,19 +45,12 @@ pub(crate) async fn list(
     Ok(Answer(ListPage::single(newest.into_iter().map(SampleView::from).collect())))
 }
 
-/// A selection of dead letters.
-fn dead(pairs: &Pairs) -> Result<Params<SampleView>, ProblemDetails> {
-    let mut params = Params::read(pairs, OF_LISTS)?;
-    params.selection.state = Some(SampleStatus::Dlq.into());
-    Ok(params)
-}
-
 /// Groups dead letters by cause, most frequent first.
 pub(crate) async fn causes(
     app: AppState,
     QueryParams(pairs): QueryParams<Pairs>,
 ) -> Result<Answer<Vec<DeadCauseView>>, ProblemDetails> {
-    let params = dead(&pairs)?;
+    let params = Params::<SampleView>::read(&pairs, OF_LISTS)?;
     if params.after.is_some() {
         return Err(ProblemDetails::bad_request("after: causes have one page").allowed("`limit`"));
     }

@@ -172,7 +172,7 @@ impl ResourcePaths<'_> {
                 "For `retry` and `reprocess`: include partitions without a run in the raw sink.",
             ),
         ];
-        let has_lanes = R::NOUN == "partition";
+        let has_lanes = !R::Action::options("retry").is_empty();
         for (name, about) in flags.iter().chain(of_partitions.iter().filter(|_| has_lanes)) {
             let flag = json!({ "type": "boolean", "description": about });
             properties.insert((*name).to_owned(), flag);

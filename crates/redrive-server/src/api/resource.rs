@@ -18,7 +18,7 @@ use crate::{
     app::{App, AppState},
     extract::{Json, PathParams, QueryParams},
     guard::Caller,
-    params::{OF_ACTIONS, OF_LISTS, OF_LISTS_WITH_DATA, Pairs, Params, of_json},
+    params::{OF_LISTS, OF_LISTS_WITH_DATA, Pairs, Params, of_action, of_json},
     problem::ProblemDetails,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn listed_and_shown<R: Resource>(path: &str) -> Router<Arc<App>> {
 pub(super) fn changeable<R: Changeable>(path: &'static str) -> Router<Arc<App>> {
     let act = |name: &'static str| {
         post(move |app: AppState, caller: Extension<Caller>, Json(body): Json<Value>| async move {
-            let params = Params::<R>::read(&of_json(body)?, OF_ACTIONS)?;
+            let params = Params::<R>::read(&of_json(body)?, &of_action::<R>(name))?;
             change(&app, &caller, path, name, params).await.map(Answer)
         })
     };
@@ -84,9 +84,6 @@ pub(crate) async fn change<R: Changeable>(
         let note = Note::parse(name, &params.options).ok_or_else(missing)?;
         return change_by(app, caller, path, note, params).await;
     }
-    if params.options.text.is_some() {
-        return Err(ProblemDetails::bad_request("text: only a note has a text").allowed("`reason`"));
-    }
     let action = R::Action::parse(name, &params.options).ok_or_else(|| {
         let what = format!("unknown {} action {name:?}", R::NOUN);
         let names: Vec<&str> = R::Action::NAMES.iter().chain(Note::NAMES).copied().collect();
@@ -104,7 +101,8 @@ async fn change_by<R: Changes<A>, A: Action>(
 ) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
     let name = action.name();
     let by_id = !params.ids.is_empty();
-    let matches = !params.selection.is_empty() || params.selection.state.is_some() || params.all;
+    let selection = &params.selection;
+    let matches = !selection.is_empty() || selection.state != R::STATE || params.all;
     if by_id && matches {
         let what = "`ids` excludes filters; nothing was changed";
         return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or filters, or `all`"));

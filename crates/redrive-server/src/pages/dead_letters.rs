@@ -7,7 +7,7 @@ use axum::{
 use maud::{Markup, html};
 use redrive_core::{SampleId, SampleStatus};
 use redrive_ops::{ExplainTarget, Explanation, views::SampleView};
-use redrive_store::{DeadCause, Selection, StateFilter};
+use redrive_store::{DeadCause, Selection};
 use serde::Deserialize;
 
 use super::{
@@ -37,7 +37,6 @@ impl Listed for SampleView {
     const TITLE: &'static str = "Dead letters";
     const LEAD: &'static str = "Samples that failed permanently. \
         Errors that differ only in numbers, ids, quotations and paths have one cause.";
-    const STATE: Option<StateFilter> = Some(StateFilter { status: "dlq", waiting: None });
 
     fn address(id: &SampleId) -> String {
         format!("/dead-letters/{id}")
@@ -55,14 +54,14 @@ impl Listed for SampleView {
         Ok(html! {
             section {
                 h2 { "By cause" }
-                (by_cause(app, &causes, may_act))
+                (by_cause(app, selection, &causes, may_act))
                 @if may_act { p { (bulk_links::<Self>(selection, &all)) } }
             }
         })
     }
 }
 
-fn by_cause(app: &App, causes: &[DeadCause], may_act: bool) -> Markup {
+fn by_cause(app: &App, selection: &Selection, causes: &[DeadCause], may_act: bool) -> Markup {
     if causes.is_empty() {
         return html! { p.empty { "No dead letters." } };
     }
@@ -71,7 +70,7 @@ fn by_cause(app: &App, causes: &[DeadCause], may_act: bool) -> Markup {
         pipeline: Some(cause.pipeline.clone()),
         stage: Some(cause.stage_name.clone()),
         cause: Some(cause.fingerprint.clone()),
-        ..Selection::default()
+        ..selection.clone()
     };
     let list = |cause| address("/dead-letters", selection_fields::<SampleView>(&of(cause)));
     let reprocess = [("reprocess", "Reprocess")];

@@ -13,7 +13,7 @@ use super::{
     PageResult,
     layout::{DashboardPage, NavSection, may_act},
     parts::{address, filter_field, more, partition_address, pill, style_of},
-    resource::{self, Listed, bulk_links, filters},
+    resource::{Listed, bulk_links, filters, show_list},
 };
 use crate::{
     app::{App, AppState},
@@ -64,6 +64,16 @@ impl Month {
         (0..self.first.days_in_month()).filter_map(move |day| first.checked_add(day.days()).ok())
     }
 
+    /// The part of a selection that is in this month.
+    fn part_of(&self, selection: &Selection) -> Selection {
+        let [first, last] = [self.first, self.last()].map(|day| LogicalDate::try_from(day).ok());
+        Selection {
+            since: selection.since.max(first),
+            until: selection.until.or(last).min(last),
+            ..selection.clone()
+        }
+    }
+
     fn before(&self) -> Option<Self> {
         self.first.checked_sub(1.month()).ok().map(|first| Self { first })
     }
@@ -84,8 +94,8 @@ async fn newest_month(app: &App, selection: &Selection) -> Result<Month, Problem
     let now = app.ops.now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let any = Selection { state: None, ..selection.clone() };
     let this = Month::of(now);
-    let since = LogicalDate::try_from(this.first).ok();
-    let recent = Selection { since, ..any.clone() };
+    let first = LogicalDate::try_from(this.first).ok();
+    let recent = Selection { since: any.since.max(first), ..any.clone() };
     if !app.ops.store().partitions_page(&recent, None, 1).await?.is_empty() {
         return Ok(this);
     }
@@ -99,25 +109,23 @@ pub(super) async fn list(
     Extension(caller): Extension<Caller>,
     QueryParams(pairs): QueryParams<Pairs>,
 ) -> PageResult<Response> {
-    let is_failure = |(name, _): &(String, String)| {
-        SelectionTerm::FAILURE.iter().any(|term| term.name() == name)
-    };
-    // Failures of one cause may lie years apart: a list has them all, a calendar one month.
-    if pairs.iter().any(|pair| is_failure(pair) && !pair.1.is_empty()) {
-        return resource::list::<PartitionView>(app, Extension(caller), QueryParams(pairs)).await;
-    }
     let (month, pairs): (Pairs, Pairs) =
         of_form(pairs).into_iter().partition(|(name, _)| name == "month");
-    let params = Params::<PartitionView>::read(&pairs, OF_PAGES)?;
-    let month = match month.first() {
-        Some((_, text)) => Month::parse(text)?,
+    let mut params = Params::<PartitionView>::read(&pairs, OF_PAGES)?;
+    let asked = month.first().map(|(_, text)| Month::parse(text)).transpose()?;
+    // Failures of one cause may lie years apart: a list has them all, a calendar one month.
+    if SelectionTerm::FAILURE.iter().any(|term| params.selection.value(*term).is_some()) {
+        if let Some(month) = asked {
+            params.selection = month.part_of(&params.selection);
+        }
+        return show_list(&app, &caller, &params).await;
+    }
+    let asked_text = asked.as_ref().map(Month::to_string);
+    let month = match asked {
+        Some(month) => month,
         None => newest_month(&app, &params.selection).await?,
     };
-    let selection = Selection {
-        since: LogicalDate::try_from(month.first).ok(),
-        until: LogicalDate::try_from(month.last()).ok(),
-        ..params.selection.clone()
-    };
+    let selection = month.part_of(&params.selection);
     let limit = PageLimit::without_data(ROWS);
     let page = PartitionView::page(&app.ops, &selection, params.after.as_ref(), limit).await?;
     let (series, next) = group_by_series(page.rows);
@@ -135,11 +143,10 @@ pub(super) async fn list(
         ("pause", "Pause"),
         ("resume", "Resume"),
     ];
-    let of_days = Selection { state: None, ..selection };
     let body = html! {
         h1 { (PartitionView::TITLE) }
         p.lead { (PartitionView::LEAD) }
-        (filters::<PartitionView>(&params.selection, filter_field("month", "Month", Some(&month.to_string()))))
+        (filters::<PartitionView>(&params.selection, filter_field("month", "Month", asked_text.as_deref())))
         section {
             h2 { (month) }
             p.pages {
@@ -153,10 +160,10 @@ pub(super) async fn list(
                 span { "· no entry" }
             }
         }
-        @if may_act(&caller) {
+        @if may_act(&caller) && !series.is_empty() {
             section {
-                h2 { "All matching partitions of this month" }
-                div.actions { (bulk_links::<PartitionView>(&of_days, &bulk)) }
+                h2 { "All matching partitions of " (month) }
+                div.actions { (bulk_links::<PartitionView>(&selection, &bulk)) }
             }
         }
     };

@@ -20,7 +20,7 @@ use crate::{
     app::{App, AppState},
     extract::{Form, PathParams, QueryParams},
     guard::Caller,
-    params::{OF_ACTIONS, OF_PAGES, Pairs, Params, of_form, selection_fields},
+    params::{OF_PAGES, Pairs, Params, of_action, of_form, selection_fields},
 };
 
 const ROWS: u32 = 100;
@@ -34,8 +34,6 @@ pub(super) trait Listed: Resource {
     const SECTION: NavSection;
     const TITLE: &'static str;
     const LEAD: &'static str;
-    /// What every list of the page selects, if nothing else is asked.
-    const STATE: Option<StateFilter> = None;
 
     /// The page of a row.
     fn address(id: &Self::Id) -> String;
@@ -62,8 +60,15 @@ pub(super) async fn list<R: Listed>(
     Extension(caller): Extension<Caller>,
     QueryParams(pairs): QueryParams<Pairs>,
 ) -> PageResult<Response> {
-    let mut params = Params::<R>::read(&of_form(pairs), OF_PAGES)?;
-    params.selection.state = params.selection.state.or(R::STATE);
+    let params = Params::<R>::read(&of_form(pairs), OF_PAGES)?;
+    show_list(&app, &caller, &params).await
+}
+
+pub(super) async fn show_list<R: Listed>(
+    app: &App,
+    caller: &Caller,
+    params: &Params<R>,
+) -> PageResult<Response> {
     let selection = &params.selection;
     let limit = PageLimit::without_data(ROWS);
     let page = R::page(&app.ops, selection, params.after.as_ref(), limit).await?;
@@ -77,10 +82,10 @@ pub(super) async fn list<R: Listed>(
         h1 { (R::TITLE) }
         p.lead { (R::LEAD) }
         (filters::<R>(selection, html! {}))
-        (R::above(&app, &caller, selection).await?)
-        section { (table(&app, &page.rows)) (more(next)) }
+        (R::above(app, caller, selection).await?)
+        section { (table(app, &page.rows)) (more(next)) }
     };
-    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).render(&app, &caller))
+    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).render(app, caller))
 }
 
 /// A form with a field for every term of a list, and more.
@@ -173,7 +178,7 @@ pub(super) async fn preview<R: Listed + Changeable>(
     let (action, pairs): (Pairs, Pairs) =
         of_form(pairs).into_iter().partition(|(name, _)| name == "action");
     let name = action.into_iter().next().map(|(_, name)| name).unwrap_or_default();
-    let params = Params::<R> { dry_run: true, ..Params::read(&pairs, OF_ACTIONS)? };
+    let params = Params::<R> { dry_run: true, ..Params::read(&pairs, &of_action::<R>(&name))? };
     let (fields, back) = (params.fields(), back(&params));
     let changes = change(&app, &caller, R::PATH, &name, params).await?;
     let title = format!("{} {}s?", title_case(&name), R::NOUN);
@@ -204,7 +209,7 @@ pub(super) async fn act<R: Listed + Changeable>(
     PathParams(name): PathParams<String>,
     Form(pairs): Form<Pairs>,
 ) -> PageResult<Response> {
-    let params = Params::<R>::read(&of_form(pairs), OF_ACTIONS)?;
+    let params = Params::<R>::read(&of_form(pairs), &of_action::<R>(&name))?;
     let back = back(&params);
     let changes = change(&app, &caller, R::PATH, &name, params).await?;
     let body = html! {
@@ -222,16 +227,17 @@ pub(super) async fn act<R: Listed + Changeable>(
 fn back<R: Listed>(params: &Params<R>) -> String {
     match params.ids.as_slice() {
         [id] => R::address(id),
-        _ if let Some(cause) = only_cause(&params.selection) => cause_address(cause),
+        _ if let Some(cause) = only_cause(params) => cause_address(cause),
         _ => address(R::PATH, selection_fields::<R>(&params.selection)),
     }
 }
 
 /// The cause of a selection of all its units, as the page of causes links to it.
-fn only_cause(selection: &Selection) -> Option<&str> {
-    let cause = selection.cause.as_deref()?;
-    let alone = Selection { cause: Some(cause.to_owned()), ..Selection::default() };
-    (*selection == alone).then_some(cause)
+fn only_cause<R: Resource>(params: &Params<R>) -> Option<&str> {
+    let cause = params.selection.cause.as_deref()?;
+    let alone =
+        Selection { cause: Some(cause.to_owned()), state: R::STATE, ..Selection::default() };
+    (params.selection == alone).then_some(cause)
 }
 
 /// Capitalizes a name.

@@ -1,0 +1,224 @@
+//! What selects units means the same on the command line, in the API and on pages.
+
+use serde_json::{Value, json};
+
+use crate::{
+    fair::{Fair, Serving},
+    web::{ask, send},
+};
+
+/// The fields of the form of a page, some of them filled in, as a browser sends them. No value needs an escape.
+#[track_caller]
+fn filled_in(page: &str, action: &str, filled: &[(&str, &str)]) -> String {
+    let form = page.split_once(&format!("action=\"{action}\"")).unwrap_or_else(|| panic!("{page}"));
+    let form = form.1.split("</form>").next().unwrap();
+    let attribute = |tag: &str, name: &str| {
+        let (_, value) = tag.split_once(&format!(" {name}=\""))?;
+        Some(value.split('"').next().unwrap().to_owned())
+    };
+    let tags = form.split('<').filter(|tag| tag.starts_with("input") || tag.starts_with("select"));
+    let fields = tags.map(|tag| {
+        let name = attribute(tag, "name").unwrap();
+        let filled = filled.iter().find(|(field, _)| *field == name);
+        let value = filled.map(|(_, value)| (*value).to_owned()).or(attribute(tag, "value"));
+        format!("{name}={}", value.unwrap_or_default())
+    });
+    fields.collect::<Vec<_>>().join("&")
+}
+
+/// The addresses of links with this text.
+fn links(page: &str, text: &str) -> Vec<String> {
+    let end = format!("\">{text}</a>");
+    let link = |before: &str| before.rsplit("href=\"").next().unwrap().replace("&amp;", "&");
+    let mut found: Vec<String> = page.split(&end).map(link).collect();
+    found.pop();
+    found
+}
+
+/// The partitions of a preview, without the source and the customer.
+fn previewed(server: &Serving, link: &str) -> Vec<String> {
+    let page = server.text(link);
+    let units = page.split(">partition:ads/1234/").skip(1);
+    units.map(|unit| unit.split('<').next().unwrap().to_owned()).collect()
+}
+
+fn post(server: &Serving, path: &str, body: &Value) -> (u16, Value) {
+    let (status, answer) = ask(server.address, "POST", path, Some(body));
+    (status, serde_json::from_str(&answer).unwrap())
+}
+
+// PAR-8, OPS-4
+#[test]
+fn one_day_cannot_be_combined_with_a_first_or_a_last_day() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let refusal = "either `logical_date`, or `since` and `until`, each once";
+    for other in ["since", "until"] {
+        let days = ["--logical-date", "2026-11-02", &format!("--{other}"), "2026-11-03"];
+        for command in ["inspect", "retry"] {
+            let refused = fair.shop.run(&[&["state", command], &days[..]].concat()).failed(2);
+            assert!(refused.contains(refusal), "{refused}");
+        }
+        let body = json!({ "logical_date": "2026-11-02", other: "2026-11-03", "dry_run": true });
+        let (status, refused) = post(&server, "/v1/partitions/retry", &body);
+        assert_eq!(status, 400, "{refused}");
+        assert!(refused.to_string().contains(refusal), "{refused}");
+        let query = format!("?{other}=2026-11-03&logical_date=2026-11-02");
+        for path in ["/v1/partitions", "/partitions"] {
+            let (status, refused) = ask(server.address, "GET", &format!("{path}{query}"), None);
+            assert_eq!(status, 400, "{refused}");
+            assert!(refused.contains(refusal), "{refused}");
+        }
+    }
+}
+
+// PIP-7, CAU-3
+#[test]
+fn filters_of_dead_letters_never_take_other_samples() {
+    for fair in Fair::both() {
+        let server = fair.serve(&[]);
+        let note = ["dlq", "note", "--pipeline", "flour", "--text", "torn sacks", "--dry-run"];
+        let noted = fair.printed(&note);
+        assert_eq!(noted.as_array().unwrap().len(), 6, "{noted:#}");
+        let body = json!({ "pipeline": "flour", "text": "torn sacks", "dry_run": true });
+        let (status, noted) = post(&server, "/v1/dead-letters/note", &body);
+        assert_eq!((status, &noted["count"]), (200, &json!(6)), "{noted:#}");
+        let given_up = fair.printed(&["dlq", "list", "--state", "given-up"]);
+        assert_eq!(given_up.as_array().unwrap().len(), 6);
+        for command in [&["list"][..], &["list", "--group"], &["export"], &["reprocess", "--all"]] {
+            let other = fair.shop.run(&[&["dlq"], command, &["--state", "succeeded"]].concat());
+            assert!(other.failed(2).contains("the states are dlq, given-up"), "{command:?}");
+        }
+        for path in ["/v1/dead-letters", "/v1/dead-letters/causes", "/dead-letters"] {
+            let path = format!("{path}?state=succeeded");
+            let (status, refused) = ask(server.address, "GET", &path, None);
+            assert!(status == 400 && refused.contains("dlq, given_up"), "{path}: {refused}");
+        }
+        let newest = server.get("/v1/dead-letters?newest=true");
+        assert_eq!(newest["items"].as_array().unwrap().len(), 6);
+        for query in ["newest=1", "newest=true&after=1"] {
+            let path = format!("/v1/dead-letters?{query}");
+            assert_eq!(ask(server.address, "GET", &path, None).0, 400, "{query}");
+        }
+    }
+}
+
+// OPS-4, PAR-8
+#[test]
+fn the_filters_of_the_page_of_partitions_and_its_actions_take_what_they_show() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let submit = |page: &str, filled: &[(&str, &str)]| {
+        server.text(&format!("/partitions?{}", filled_in(page, "/partitions", filled)))
+    };
+    let of_month = server.text("/partitions?month=2026-11");
+    let listed = submit(&of_month, &[("error", "quota")]);
+    assert_eq!(links(&listed, "2026-11-02").len(), 2, "{listed}");
+    let other_month = submit(&of_month, &[("error", "quota"), ("month", "2026-10")]);
+    assert!(other_month.contains("No partitions match."), "{other_month}");
+    let day = submit(&of_month, &[("logical_date", "2026-11-02")]);
+    assert_eq!(day.matches("aria-label=\"2026-11-").count(), 2, "{day}");
+    let [retry] = &links(&day, "Retry failed …")[..] else { panic!("{day}") };
+    assert_eq!(previewed(&server, retry), ["daily/2026-11-02", "hourly/2026-11-02"]);
+    let good = submit(&of_month, &[("state", "success"), ("since", "2026-11-02")]);
+    let [pause] = &links(&good, "Pause …")[..] else { panic!("{good}") };
+    assert_eq!(previewed(&server, pause), ["daily/2026-11-04", "hourly/2026-11-04"]);
+    let newest = submit(&server.text("/partitions"), &[("state", "terminal")]);
+    assert!(newest.contains("No partitions match in this month."), "{newest}");
+}
+
+// OPS-4
+#[test]
+fn a_preview_by_ids_can_be_confirmed() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let preview = server.text("/runs/preview?action=retry&ids=2&ids=5");
+    let body = filled_in(&preview, "/runs/act/retry", &[("reason", "again")]);
+    let kind = "application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin";
+    let (status, done) = send(server.address, "POST", "/runs/act/retry", kind, &body);
+    assert!(status == 200 && done.contains("2 done."), "{done}");
+}
+
+// OPS-4, CAU-3
+#[test]
+fn the_causes_of_dead_letters_link_to_actions_with_the_filters_of_the_page() {
+    let fair = Fair::on_sqlite("");
+    let page = fair.serve(&[]).text("/dead-letters?run=1&error=sack");
+    let reprocess = links(&page, "Reprocess …");
+    assert!(!reprocess.is_empty(), "{page}");
+    for link in reprocess {
+        assert!(link.contains("run=1&") && link.contains("error=sack"), "{link}");
+    }
+}
+
+// PAR-8, OPS-4
+#[test]
+fn a_partition_is_found_by_any_spelling_of_its_key() {
+    for fair in Fair::both() {
+        let server = fair.serve(&[]);
+        for source in ["01_ads", "-ads"] {
+            let backfill = ["state", "backfill", "--source", source, "--customer-id", "c"];
+            let day = ["--query-name", "q", "--since", "2026-01-31", "--until", "2026-01-31"];
+            fair.shop.run(&[&backfill[..], &day, &["--allow-unknown"]].concat()).ok();
+            let key = format!("partition:{source}/c/q/2026-01-31");
+            let paused = fair.printed(&["state", "pause", &key]);
+            assert_eq!((&paused[0]["outcome"], &paused[0]["unit"]), (&json!("done"), &json!(key)));
+            let (status, resumed) =
+                post(&server, "/v1/partitions/resume", &json!({ "ids": [key] }));
+            assert_eq!((status, &resumed["changes"][0]["outcome"]), (200, &json!("done")));
+        }
+        let encoded = "partition:ads/1234/d%61ily/2026-11-02";
+        assert_eq!(fair.printed(&["state", "inspect", encoded])[0]["query_name"], "daily");
+        let short = fair.shop.run(&["state", "retry", "ads/1234"]).failed(2);
+        assert!(short.contains("SOURCE/CUSTOMER/QUERY/DATE"), "{short}");
+        let zero = fair.shop.run(&["runs", "show", "02"]).failed(2);
+        assert!(zero.contains("an id is a whole number, 1 or greater"), "{zero}");
+        assert_eq!(post(&server, "/v1/runs/retry", &json!({ "ids": ["02"] })).0, 400);
+    }
+}
+
+// OPS-4
+#[test]
+fn the_api_refuses_options_that_an_action_does_not_have() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let key = "ads/1234/daily/2026-11-02";
+    for (path, id, option, value) in [
+        ("/v1/runs/retry", "2", "force", json!(true)),
+        ("/v1/runs/retry", "2", "lane", json!("fresh")),
+        ("/v1/runs/retry", "2", "text", json!("a remark")),
+        ("/v1/items/reset", "1", "clear_terminal", json!(true)),
+        ("/v1/partitions/reprocess", key, "clear_terminal", json!(true)),
+        ("/v1/partitions/pause", key, "lane", json!("fresh")),
+        ("/v1/partitions/note", key, "force", json!(true)),
+    ] {
+        let (status, refused) = post(&server, path, &json!({ "ids": [id], option: value }));
+        let detail = format!("unknown field `{option}`");
+        assert_eq!((status, &refused["detail"]), (400, &json!(detail)), "{path}: {refused}");
+    }
+    let body = json!({ "ids": [key], "clear_terminal": true, "force": true, "lane": "backfill" });
+    let (status, done) = post(&server, "/v1/partitions/retry", &body);
+    assert_eq!((status, &done["changes"][0]["outcome"]), (200, &json!("done")), "{done}");
+}
+
+// FIX-1, OPS-4
+#[test]
+fn a_drop_that_fails_midway_reports_the_groups_that_are_dropped() {
+    let fair = Fair::on_sqlite("");
+    fair.shop.folder.write("three.png", "three");
+    fair.told(&["uploads", "add", "--upload", "tiles", "--group", "h", "three.png"]);
+    fair.told(&["uploads", "run", "--upload", "tiles", "--group", "h"]);
+    let store = rusqlite::Connection::open(fair.shop.folder.path().join("store.db")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE DELETE ON items WHEN old.group_name = 'h' \
+                  BEGIN SELECT RAISE(ABORT, 'no'); END";
+    store.execute_batch(refuse).unwrap();
+    let dropped = fair.shop.run(&["uploads", "drop", "--upload", "tiles", "--yes", "-o", "json"]);
+    assert_eq!(dropped.code, Some(1), "{dropped:#?}");
+    assert!(dropped.stderr.contains("the other items are unchanged"), "{}", dropped.stderr);
+    let rows: Value = serde_json::from_str(&dropped.stdout).unwrap();
+    let done = json!([["item:1", "done"], ["item:2", "done"]]);
+    let row = |row: &Value| json!([row["unit"], row["outcome"]]);
+    assert_eq!(rows.as_array().unwrap().iter().map(row).collect::<Value>(), done);
+    let left = fair.printed(&["uploads", "list"]);
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["name"]), (1, &json!("three.png")));
+}
