@@ -214,6 +214,32 @@ fn what_is_finished_and_old_goes_to_files_and_leaves_the_store() {
     }
 }
 
+// OPS-8
+#[test]
+fn an_exported_unit_has_every_field_that_was_shown_of_it() {
+    for shop in shops() {
+        let runs = shop.run(&["runs", "show", "1", "2", "3", "-o", "json"]).json();
+        let dead = shop.run(&["dlq", "export"]).stdout;
+        let dead = dead.lines().map(|line| serde_json::from_str(line).unwrap());
+        let dead: Vec<Value> = dead.collect();
+        prune(&shop, &[]);
+        let archive = Archive::read(&shop);
+        for (kind, shown) in [("runs", runs.as_array().unwrap()), ("samples", &dead)] {
+            let rows = archive.rows(kind);
+            assert!(!shown.is_empty());
+            for unit in shown {
+                let row = rows.iter().find(|row| row["id"] == unit["id"]).unwrap();
+                let fields = unit.as_object().unwrap().iter();
+                for (name, value) in fields.filter(|(name, _)| *name != "dlq_reason") {
+                    assert_eq!(row.get(name), Some(value), "{kind} {name}: {row}");
+                }
+                assert!(row["lease_epoch"].is_i64(), "{row}");
+                assert!(kind == "samples" || row.get("result").is_some(), "{row}");
+            }
+        }
+    }
+}
+
 // OPS-8, RUN-6
 #[test]
 fn an_idempotency_key_is_free_when_its_run_is_gone() {

@@ -173,7 +173,7 @@ impl Prune {
             after = last.id;
             let ids: Vec<i64> = page.iter().map(|run| run.id.0).collect();
             let before = file.bytes();
-            for run in &page {
+            for run in page {
                 file.add(&lines::run_line(run))?;
             }
             size.adjust(file.bytes() - before);
@@ -193,7 +193,7 @@ impl Prune {
             after = last.id;
             let ids: Vec<i64> = page.iter().map(|sample| sample.id.0).collect();
             let before = file.bytes();
-            for sample in &page {
+            for sample in page {
                 file.add(&lines::sample_line(sample))?;
             }
             size.adjust(file.bytes() - before);
