@@ -3,12 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use redrive_engine::{Clock, SystemClock};
-use redrive_ops::{
-    parse_fingerprint, parse_past,
-    views::{CauseKindView, CauseView},
-    words::between,
-};
-use redrive_store::{CauseChange, CauseMark, MAX_CAUSES, UnitKind};
+use redrive_ops::{parse_fingerprint, parse_past, views::CauseView, words::between};
+use redrive_store::{CauseChange, CauseKind, CauseMark, MAX_CAUSES, UnitKind};
 use serde::Serialize;
 
 use crate::{
@@ -218,8 +214,7 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
     context.output.section("units", &cause.kinds)?;
     let journal = ops.cause_journal(&fingerprint).await.map_err(failed)?;
     context.output.section("journal", &journal)?;
-    let stuck =
-        cause.kinds.iter().filter(|kind| kind.stuck > 0).filter_map(|kind| act_on(kind.kind));
+    let stuck = cause.kinds.iter().filter(|kind| kind.stuck > 0).map(|kind| act_on(kind.kind));
     let commands: Vec<String> =
         stuck.map(|command| format!("redrive {command} --cause {fingerprint}")).collect();
     if !commands.is_empty() {
@@ -229,13 +224,13 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
 }
 
 /// The command that brings units of a kind back.
-fn act_on(kind: &str) -> Option<&'static str> {
-    Some(match UnitKind::from_name(kind)? {
+fn act_on(kind: UnitKind) -> &'static str {
+    match kind {
         UnitKind::Run => "runs retry",
         UnitKind::Partition => "state retry [--clear-terminal]",
         UnitKind::Item => "uploads reset",
         UnitKind::Sample => "dlq reprocess",
-    })
+    }
 }
 
 /// A cause as lines of text.
@@ -288,7 +283,7 @@ impl TableRow for CauseDetails<'_> {
     }
 }
 
-impl TableRow for CauseKindView {
+impl TableRow for CauseKind {
     const COLUMNS: &'static [TableColumn] = &[
         TableColumn::text("kind"),
         TableColumn::number("stuck"),
@@ -298,6 +293,6 @@ impl TableRow for CauseKindView {
 
     fn cells(&self) -> Vec<String> {
         let counts = [self.stuck, self.waiting, self.attempts].map(|count| count.to_string());
-        [self.kind.to_owned()].into_iter().chain(counts).collect()
+        [self.kind.name().to_owned()].into_iter().chain(counts).collect()
     }
 }

@@ -63,8 +63,11 @@ impl FromRow for (CauseRecord, Option<CauseKind>) {
 }
 
 /// Units of one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CauseKindView))]
 pub struct CauseKind {
+    /// `partition`, `run`, `item` or `sample`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub kind: UnitKind,
     /// Units that were given up, and failed partitions: their policy, not the store, knows whether they are retried.
     pub stuck: u64,

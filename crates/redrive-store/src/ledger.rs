@@ -5,10 +5,12 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, Decision, Failure, SampleId, Unit};
+use serde::Serialize;
 
 use crate::{FromRow, Result, RowReader, SOURCE_STAGE};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UnitKind {
     Partition,
     Run,

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::summary;
-use redrive_store::{CauseMark, CauseRecord, hour_of};
+use redrive_store::{CauseKind, CauseMark, CauseRecord, UnitKind, hour_of};
 use serde::Serialize;
 
 /// The hours of a sparkline.
@@ -29,7 +29,7 @@ pub struct CauseView {
     pub first_at: Timestamp,
     pub last_at: Timestamp,
     /// Counts by kind of unit.
-    pub kinds: Vec<CauseKindView>,
+    pub kinds: Vec<CauseKind>,
     /// Where attempts failed in the period, the most attempts first; or where the last one did.
     pub places: Vec<CausePlaceView>,
     /// The unit of the last failure, such as `run:17`.
@@ -45,22 +45,12 @@ pub struct CauseView {
     pub full_message: String,
 }
 
-/// Units of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CauseKindView {
-    /// `partition`, `run`, `item` or `sample`.
-    pub kind: &'static str,
-    pub stuck: u64,
-    pub waiting: u64,
-    pub attempts: u64,
-}
-
 /// Failed attempts of one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CausePlaceView {
-    pub kind: &'static str,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub kind: UnitKind,
     /// A queue, a source, an upload, or a pipeline with a stage.
     pub place: String,
     pub attempts: u64,
@@ -70,10 +60,10 @@ impl CausePlaceView {
     /// What the place is.
     pub fn noun(&self) -> &'static str {
         match self.kind {
-            "run" => "queue",
-            "item" => "upload",
-            "partition" => "source",
-            _ => "pipeline",
+            UnitKind::Run => "queue",
+            UnitKind::Item => "upload",
+            UnitKind::Partition => "source",
+            UnitKind::Sample => "pipeline",
         }
     }
 }
@@ -85,18 +75,9 @@ impl CauseView {
         since: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let sum =
-            |of: fn(&CauseKindView) -> u64, kinds: &[CauseKindView]| kinds.iter().map(of).sum();
-        let kinds: Vec<CauseKindView> = cause
-            .kinds
-            .iter()
-            .map(|it| CauseKindView {
-                kind: it.kind.name(),
-                stuck: it.stuck,
-                waiting: it.waiting,
-                attempts: it.attempts,
-            })
-            .collect();
+        let sum = |of: fn(&CauseKind) -> u64| cause.kinds.iter().map(of).sum();
+        let (stuck, waiting, attempts) =
+            (sum(|it| it.stuck), sum(|it| it.waiting), sum(|it| it.attempts));
         let mut places: Vec<CausePlaceView> = Vec::new();
         let mut last_day = vec![0; HOURS as usize];
         for hour in &cause.hours {
@@ -106,12 +87,11 @@ impl CauseView {
                 *count += hour.attempts;
             }
             let attempts = if hour.hour < hour_of(since) { 0 } else { hour.attempts };
-            let is_same =
-                |it: &&mut CausePlaceView| it.kind == hour.kind.name() && it.place == hour.place;
+            let is_same = |it: &&mut CausePlaceView| it.kind == hour.kind && it.place == hour.place;
             match places.iter_mut().find(is_same) {
                 Some(place) => place.attempts += attempts,
                 None => places.push(CausePlaceView {
-                    kind: hour.kind.name(),
+                    kind: hour.kind,
                     place: hour.place.clone(),
                     attempts,
                 }),
@@ -120,11 +100,11 @@ impl CauseView {
         places.sort_by_key(|place| std::cmp::Reverse(place.attempts));
         Self {
             message: summary(&cause.message).into_owned(),
-            stuck: sum(|it| it.stuck, &kinds),
-            waiting: sum(|it| it.waiting, &kinds),
-            attempts: sum(|it| it.attempts, &kinds),
+            stuck,
+            waiting,
+            attempts,
             last_day,
-            kinds,
+            kinds: cause.kinds,
             places,
             example,
             fingerprint: cause.fingerprint,

@@ -20,7 +20,7 @@ mod stage_stats;
 
 pub use attempt::AttemptView;
 pub(crate) use cause::last_day;
-pub use cause::{CauseKindView, CausePlaceView, CauseView};
+pub use cause::{CausePlaceView, CauseView};
 pub use checkup::CheckupView;
 pub use finding::FindingView;
 pub use gap::GapView;

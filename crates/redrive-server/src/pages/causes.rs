@@ -7,8 +7,8 @@ use axum::{
 };
 use jiff::Timestamp;
 use maud::{Markup, html};
-use redrive_ops::views::{CauseKindView, CauseView};
-use redrive_store::{MAX_NOTE_CHARS, MAX_TICKET_CHARS, UnitKind};
+use redrive_ops::views::CauseView;
+use redrive_store::{CauseKind, MAX_NOTE_CHARS, MAX_TICKET_CHARS, UnitKind};
 use serde::Deserialize;
 
 use super::{
@@ -139,8 +139,8 @@ fn mark(cause: &CauseView) -> Markup {
 }
 
 /// A link to the units of one kind, and one to the preview of the action that brings them back.
-fn units(cause: &CauseView, counts: &CauseKindView, may_act: bool) -> Markup {
-    let Some(links) = KINDS.iter().find(|links| links.kind.name() == counts.kind) else {
+fn units(cause: &CauseView, counts: &CauseKind, may_act: bool) -> Markup {
+    let Some(links) = KINDS.iter().find(|links| links.kind == counts.kind) else {
         return html! {};
     };
     // Samples that wait have no list of their own.
