@@ -59,13 +59,7 @@ impl PartitionSelector {
 
     /// The key, if the flags select exactly one partition.
     pub(crate) fn only_key(&self) -> Option<PartitionKey> {
-        if let Some(key) = &self.partition {
-            return Some(key.clone());
-        }
-        let one_day = self.since.filter(|day| self.until == Some(*day));
-        let (source, customer) = (self.source.as_ref()?, self.customer_id.as_ref()?);
-        let day = self.logical_date.or(one_day)?;
-        PartitionKey::new(source, customer, self.query_name.as_ref()?, day).ok()
+        self.filter().ok()?.key()
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId, SampleStatus};
+use redrive_core::{Failure, PipelineRunId, PipelineStatus, SampleId};
 use redrive_store::{
     DataEdit, JournalEntry, MAX_SAMPLE_BYTES, Operator, PipelineAction, PipelineChange,
-    PipelineRunRecord, Result, SampleChange, SampleRecord, Selection, Store, Written,
-    pipeline_entry, sample_unit,
+    PipelineRunRecord, Result, SampleChange, SampleRecord, Store, Written, pipeline_entry,
+    sample_unit,
 };
 use serde_json::{Value, json};
 
-use super::{PatchedSource, Pipeline, SamplePages};
+use super::{PatchedSource, Pipeline};
 
 /// Dead letters selected by id are reprocessed in batches of this size.
 const IDS_PER_BATCH: usize = 16;
@@ -110,33 +110,8 @@ impl PipelineControl {
         Ok(self.store.pipeline_runs_by_id(&[id]).await?.pop())
     }
 
-    /// Returns matching dead letters to the stage at which they failed, with a new retry count: up to `limit`,
-    /// ordered by id. Without an operator this is a dry run. `on_change` receives every outcome.
-    pub async fn reprocess(
-        &self,
-        filter: &Selection,
-        limit: u64,
-        by: Option<&Operator>,
-        mut on_change: impl FnMut(SampleId, Option<&SampleRecord>, SampleChange),
-    ) -> Result<ReprocessCounts> {
-        let filter = Selection { state: Some(SampleStatus::Dlq.into()), ..filter.clone() };
-        let mut pages = SamplePages::new(self.store.clone(), filter).with_limit(limit);
-        let mut counts = ReprocessCounts::default();
-        loop {
-            let dead = pages.next().await?;
-            if dead.is_empty() {
-                return Ok(counts);
-            }
-            let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
-            let changes = self.reprocess_batch(&ids, &dead, by).await?;
-            for (sample, change) in dead.iter().zip(changes) {
-                counts.add(change);
-                on_change(sample.id, Some(sample), change);
-            }
-        }
-    }
-
-    /// Like [`reprocess`](Self::reprocess), for samples selected by id.
+    /// Returns dead letters to the stage at which they failed, with a new retry count. Without an operator this is a dry
+    /// run. `on_change` receives every outcome.
     pub async fn reprocess_by_id(
         &self,
         ids: &[SampleId],

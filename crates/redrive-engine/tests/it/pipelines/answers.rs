@@ -10,7 +10,7 @@ use redrive_engine::{
     Call, Handler, IntoSample, Outcome, Pipeline, PipelineControl, Stage, StageAnswer, handler_fn,
     stage_fn,
 };
-use redrive_store::{MAX_SAMPLE_BYTES, Selection, UnitKind, UnitRow};
+use redrive_store::{MAX_SAMPLE_BYTES, UnitKind, UnitRow};
 use serde_json::{Value, json};
 
 use super::plant::{Counter, Plant, at_once, failing, numbers};
@@ -69,8 +69,8 @@ async fn a_dead_letter_that_is_brought_back_can_die_again_and_keeps_its_history(
         let dead = plant.samples(SampleStatus::Dlq).await;
         attempts.extend(dead.iter().map(|s| (s.attempts, s.retry_count)));
         let by = Plant::operator();
-        let filter = Selection { code: Some("500".to_owned()), ..Selection::default() };
-        control.reprocess(&filter, 10, Some(&by), |_, _, _| {}).await.unwrap();
+        let ids: Vec<SampleId> = dead.iter().map(|sample| sample.id).collect();
+        control.reprocess_by_id(&ids, Some(&by), |_, _, _| {}).await.unwrap();
         assert_eq!(plant.record(run.id).await.progress.status, PipelineStatus::Running);
         plant.drain(&pipeline).await;
     }
