@@ -12,6 +12,8 @@ CREATE TABLE redrive.schema_migrations (
     applied_at timestamptz NOT NULL
 );
 
+-- Runs. A claim does not change a run, nor does a success at the first attempt: whether a run is ready, due, held or has
+-- passed is known by the tables below. The view run_records puts them together.
 CREATE TABLE redrive.runs (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue            text COLLATE "C" NOT NULL,
@@ -20,9 +22,9 @@ CREATE TABLE redrive.runs (
     submitted_at     timestamptz NOT NULL,
     not_before       timestamptz,
     idempotency_key  text COLLATE "C",
+    -- A discovered run that is neither ready nor due nor held has passed.
     status           text NOT NULL DEFAULT 'discovered' CHECK (status IN
-                     ('discovered', 'processing', 'passed', 'needs_review', 'failed', 'error',
-                      'cancelled')),
+                     ('discovered', 'passed', 'needs_review', 'failed', 'error', 'cancelled')),
     attempts         bigint NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     -- The attempts before the last retry by an operator, which starts the count again.
     attempts_at_reset bigint NOT NULL DEFAULT 0 CHECK (attempts_at_reset >= 0),
@@ -33,26 +35,14 @@ CREATE TABLE redrive.runs (
     error_class      text CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
     error_message    text,
     result           text,
-    -- A claim takes ready runs. A run that waits for a retry or its start has a due_at instead.
-    ready            boolean NOT NULL,
-    due_at           timestamptz,
-    lease_owner      text,
+    -- The epoch of the last lease that ended otherwise than by a success at the first attempt.
     lease_epoch      bigint NOT NULL DEFAULT 0,
-    lease_until      timestamptz,
-    claimed_at       timestamptz,
     error_code       text,
     -- The cause of the last failure.
     fingerprint      text COLLATE "C",
-    last_failure_at  timestamptz,
-    CONSTRAINT runs_ready_is_not_due CHECK (NOT ready OR due_at IS NULL),
-    CONSTRAINT runs_ready_is_waiting CHECK (NOT ready OR status IN ('discovered', 'error')),
-    CONSTRAINT runs_processing_is_leased CHECK ((status = 'processing') = (lease_owner IS NOT NULL)),
-    CONSTRAINT runs_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
-) WITH (fillfactor = 70);
+    last_failure_at  timestamptz
+) WITH (fillfactor = 90);
 
--- No index begins with the status: finishes and renewals find their runs by id, whatever statistics say.
-CREATE INDEX runs_ready ON redrive.runs (queue, category, submitted_at, id) WHERE ready;
-CREATE INDEX runs_due ON redrive.runs (queue, due_at) WHERE due_at IS NOT NULL;
 -- Runs by their cause: those that wait or are stuck.
 CREATE INDEX runs_cause ON redrive.runs (fingerprint, id) INCLUDE (next_retry_at) WHERE status = 'error';
 CREATE INDEX runs_open ON redrive.runs (id) WHERE status = 'error';
@@ -60,9 +50,48 @@ CREATE INDEX runs_open ON redrive.runs (id) WHERE status = 'error';
 CREATE INDEX runs_not_passed ON redrive.runs (status, id) WHERE status IN ('needs_review', 'failed', 'cancelled');
 CREATE UNIQUE INDEX runs_idempotency ON redrive.runs (queue, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
--- Leases by their end, for the reaper. The predicate is lease_owner and not status: finishes compare the
--- status, so the planner cannot use this index, with its many dead entries, for them.
-CREATE INDEX runs_held ON redrive.runs (lease_until) WHERE lease_owner IS NOT NULL;
+
+-- Runs that a claim may take, in the order of claims. A claim deletes its rows.
+CREATE TABLE redrive.ready_runs (
+    queue        text COLLATE "C" NOT NULL,
+    category     text COLLATE "C" NOT NULL,
+    submitted_at timestamptz NOT NULL,
+    id           bigint NOT NULL,
+    -- Whether the run is discovered, and not in error.
+    fresh        boolean NOT NULL,
+    CONSTRAINT ready_runs_key PRIMARY KEY (queue, category, submitted_at, id)
+);
+
+-- Runs that wait for a retry or their start, at next_retry_at or not_before. A claim moves those that are due to the ready ones.
+CREATE TABLE redrive.due_runs (
+    queue        text COLLATE "C" NOT NULL,
+    due_at       timestamptz NOT NULL,
+    id           bigint NOT NULL,
+    category     text COLLATE "C" NOT NULL,
+    submitted_at timestamptz NOT NULL,
+    fresh        boolean NOT NULL,
+    CONSTRAINT due_runs_key PRIMARY KEY (queue, due_at, id)
+);
+
+-- The epochs of leases: those of a run only grow.
+CREATE SEQUENCE redrive.run_epochs;
+
+-- Leases. The runs of a claim have one epoch, and a row per block of 256 ids while they are held; runs that were renewed without
+-- the others have a second row. A run that ends leaves its row.
+CREATE TABLE redrive.run_claims (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    epoch       bigint NOT NULL,
+    queue       text COLLATE "C" NOT NULL,
+    owner       text NOT NULL,
+    lease_until timestamptz NOT NULL,
+    claimed_at  timestamptz,
+    -- Bounds of the ids.
+    first_run   bigint NOT NULL,
+    last_run    bigint NOT NULL,
+    run_ids     bigint[] NOT NULL CHECK (cardinality(run_ids) >= 1)
+) WITH (fillfactor = 50);
+
+CREATE INDEX run_claims_epoch ON redrive.run_claims (epoch);
 
 -- Runs of these queues are not claimed.
 CREATE TABLE redrive.paused_queues (
@@ -311,6 +340,78 @@ CREATE TABLE redrive.attempts (
     UNIQUE (unit_id, kind, stage, attempt)
 );
 
+-- The ledger of runs that passed at their first attempt: one row per finish, claim and block of 256 ids. The view
+-- pass_attempts has them as rows. Numbers are those of the ledger.
+CREATE TABLE redrive.run_passes (
+    id         bigint PRIMARY KEY DEFAULT nextval('redrive.attempts_id_seq'),
+    block      bigint NOT NULL,
+    epoch      bigint NOT NULL,
+    worker     text NOT NULL,
+    run_ids    bigint[] NOT NULL CHECK (cardinality(run_ids) >= 1),
+    started_at timestamptz[] NOT NULL,
+    ended_at   timestamptz[] NOT NULL,
+    results    text[],
+    CONSTRAINT run_passes_are_whole CHECK (
+        cardinality(started_at) = cardinality(run_ids) AND cardinality(ended_at) = cardinality(run_ids)
+        AND (results IS NULL OR cardinality(results) = cardinality(run_ids)))
+);
+
+CREATE INDEX run_passes_block ON redrive.run_passes (block);
+
+-- What is known of a run, wherever it is stored.
+CREATE VIEW redrive.run_records AS
+SELECT
+    run.id, run.queue, run.category, run.payload, run.submitted_at, run.not_before, run.idempotency_key,
+    CASE
+        WHEN held.epoch IS NOT NULL THEN 'processing'
+        WHEN pass.epoch IS NOT NULL THEN 'passed'
+        ELSE run.status
+    END AS status,
+    CASE WHEN pass.epoch IS NULL THEN run.attempts ELSE 1 END AS attempts,
+    run.attempts_at_reset, run.retry_count, run.deferrals,
+    CASE WHEN held.epoch IS NULL THEN run.next_retry_at END AS next_retry_at,
+    coalesce(run.first_attempt_at, pass.started_at) AS first_attempt_at,
+    run.error_class, run.error_message, coalesce(run.result, pass.result) AS result,
+    held.owner AS lease_owner, coalesce(held.epoch, pass.epoch, run.lease_epoch) AS lease_epoch,
+    held.lease_until, ready.id IS NOT NULL AS ready, due.due_at, run.error_code, run.fingerprint,
+    run.last_failure_at, pass.ended_at AS passed_at
+FROM redrive.runs AS run
+LEFT JOIN LATERAL (
+    SELECT id FROM redrive.ready_runs AS it
+    WHERE it.queue = run.queue AND it.category = run.category AND it.submitted_at = run.submitted_at
+        AND it.id = run.id
+) AS ready ON true
+LEFT JOIN LATERAL (
+    SELECT due_at FROM redrive.due_runs AS it
+    WHERE it.queue = run.queue AND it.due_at = coalesce(run.next_retry_at, run.not_before)
+        AND it.id = run.id
+) AS due ON true
+LEFT JOIN LATERAL (
+    SELECT epoch, owner, lease_until FROM redrive.run_claims AS it
+    WHERE run.status IN ('discovered', 'error') AND ready.id IS NULL AND due.due_at IS NULL
+        AND run.id BETWEEN it.first_run AND it.last_run AND run.id = ANY (it.run_ids)
+    LIMIT 1
+) AS held ON true
+LEFT JOIN LATERAL (
+    SELECT it.epoch, it.started_at[place.at], it.ended_at[place.at], it.results[place.at] AS result
+    FROM redrive.run_passes AS it CROSS JOIN LATERAL array_position(it.run_ids, run.id) AS place (at)
+    WHERE run.status = 'discovered' AND run.attempts = 0
+        AND ready.id IS NULL AND due.due_at IS NULL AND held.epoch IS NULL
+        AND it.block = run.id >> 8 AND place.at IS NOT NULL
+    LIMIT 1
+) AS pass ON true;
+
+-- Runs that passed at their first attempt, as rows of the ledger.
+CREATE VIEW redrive.pass_attempts AS
+SELECT
+    pass.id AS pass_id, pass.block, 'run'::text COLLATE "C" AS kind, entry.unit_id, ''::text COLLATE "C" AS stage,
+    NULL::text AS stage_config_hash, 1::bigint AS attempt, true AS counted, NULL::text AS run_id,
+    entry.started_at, entry.ended_at, 'success'::text AS outcome, NULL::text AS class, NULL::text AS code,
+    NULL::text AS message, NULL::text AS fingerprint, NULL::text AS cause, NULL::bigint AS delay_us, pass.worker,
+    NULL::bigint AS asked_us
+FROM redrive.run_passes AS pass
+CROSS JOIN LATERAL unnest(pass.run_ids, pass.started_at, pass.ended_at) AS entry (unit_id, started_at, ended_at);
+
 -- What failures have in common: class, code and normalised message. One of their messages, and what operators know.
 CREATE TABLE redrive.causes (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -407,3 +508,7 @@ CREATE TRIGGER attempts_kept BEFORE DELETE ON redrive.attempts
     EXECUTE FUNCTION redrive.refuse_change('ledger');
 CREATE TRIGGER journal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON redrive.journal
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_change('journal');
+CREATE TRIGGER run_passes_append_only BEFORE TRUNCATE ON redrive.run_passes
+    FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_change('ledger');
+CREATE TRIGGER run_passes_pruned_alone BEFORE UPDATE OR DELETE ON redrive.run_passes
+    FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_unless_pruning();

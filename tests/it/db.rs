@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 13] = [
     "run_leases",
     "claims_and_hints",
     "causes",
+    "run_claims",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

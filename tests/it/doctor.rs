@@ -88,15 +88,14 @@ fn a_broken_invariant_is_a_finding_on_both_stores() {
     for store in [&sqlite, &postgres] {
         folder.run(&["db", "migrate", "--store", store]).ok();
     }
-    let columns = "(queue, payload, submitted_at, status, ready)";
     let connection = Connection::open(folder.path().join("store.db")).unwrap();
-    let insert = format!("INSERT INTO runs {columns} VALUES ('q', '{{}}', 0, 'passed', 0)");
-    connection.execute(&insert, []).unwrap();
+    let insert = "INSERT INTO runs (queue, payload, submitted_at, status, ready)
+        VALUES ('q', '{}', 0, 'passed', 0)";
+    connection.execute(insert, []).unwrap();
     execute(
         &postgres,
-        &format!(
-            "INSERT INTO redrive.runs {columns} VALUES ('q', '{{}}', 'epoch', 'passed', false)"
-        ),
+        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
+            VALUES ('q', '{}', 'epoch', 'passed')",
     );
     for store in [&sqlite, &postgres] {
         let ended = doctor(&folder, store);

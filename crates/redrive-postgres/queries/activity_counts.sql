@@ -7,6 +7,12 @@ FROM (
     SELECT
         kind, outcome, class, cause, ended_at,
         greatest((extract(epoch FROM ended_at - started_at) * 1000000)::bigint, 0) AS took
-    FROM redrive.attempts WHERE id > :after AND id <= :end
+    FROM (
+        SELECT kind, outcome, class, cause, started_at, ended_at FROM redrive.attempts
+        WHERE id > :after AND id <= :end
+        UNION ALL
+        SELECT kind, outcome, class, cause, started_at, ended_at FROM redrive.pass_attempts
+        WHERE pass_id > :after AND pass_id <= :end
+    ) AS ended
 ) AS attempt
 GROUP BY kind, outcome, class, lost, reached, minute

@@ -5,7 +5,18 @@ SELECT
 FROM (
     SELECT greatest((extract(epoch FROM
         attempts.started_at - greatest(runs.submitted_at, runs.not_before)) * 1000000)::bigint, 0) AS waited
-    FROM redrive.attempts JOIN redrive.runs ON runs.id = attempts.unit_id
-    WHERE attempts.id > :after AND attempts.id <= :end AND attempts.kind = 'run' AND attempts.attempt = 1
+    FROM (
+        SELECT unit_id, started_at FROM (
+            -- OFFSET keeps the other conditions, and another index, out of here.
+            SELECT kind, attempt, unit_id, started_at FROM redrive.attempts
+            WHERE id > :after AND id <= :end OFFSET 0
+        ) AS ended
+        WHERE kind = 'run' AND attempt = 1
+        UNION ALL
+        SELECT unit_id, started_at FROM redrive.pass_attempts WHERE pass_id > :after AND pass_id <= :end
+    ) AS attempts
+    CROSS JOIN LATERAL (
+        SELECT submitted_at, not_before FROM redrive.runs WHERE runs.id = attempts.unit_id LIMIT 1
+    ) AS runs
 ) AS first
 GROUP BY reached

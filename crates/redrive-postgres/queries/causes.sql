@@ -8,6 +8,12 @@ WITH stopped AS (
         count(*) FILTER (WHERE next_retry_at IS NOT NULL) AS waiting
     FROM redrive.runs WHERE status = 'error' AND fingerprint IS NOT NULL GROUP BY fingerprint
     UNION ALL
+    -- A run that is held does not wait.
+    SELECT run.fingerprint, 'run', 0, -count(*)
+    FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
+    JOIN redrive.runs AS run ON run.id = held.id
+    WHERE run.status = 'error' AND run.fingerprint IS NOT NULL GROUP BY run.fingerprint
+    UNION ALL
     SELECT
         fingerprint, 'item', count(*) FILTER (WHERE status = 'upload_giveup'),
         count(*) FILTER (WHERE status = 'pending')
@@ -34,11 +40,11 @@ counted AS (
         SELECT fingerprint, kind, stuck, waiting, 0 AS attempts FROM stopped
         UNION ALL
         SELECT fingerprint, kind, 0, 0, attempts FROM redrive.cause_hours
-        WHERE :fingerprint::text IS NULL AND hour >= :since::timestamptz
+        WHERE hour >= :since::timestamptz AND :fingerprint::text IS NULL
         UNION ALL
         -- By another index than the hours of all causes.
         SELECT fingerprint, kind, 0, 0, attempts FROM redrive.cause_hours
-        WHERE fingerprint = :fingerprint AND hour >= :since::timestamptz
+        WHERE fingerprint = :fingerprint AND hour >= :since
         UNION ALL
         SELECT fingerprint, NULL, 0, 0, 0 FROM redrive.causes WHERE fingerprint = :fingerprint::text
     ) AS found

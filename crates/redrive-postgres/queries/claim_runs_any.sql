@@ -15,15 +15,15 @@
 -- oldest on. Each row has the id of the oldest run, which another claim may have locked.
 WITH RECURSIVE present (category) AS (
     (
-        SELECT category FROM redrive.runs
-        WHERE queue = :queue AND ready
+        SELECT category FROM redrive.ready_runs
+        WHERE queue = :queue
             AND NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = :queue)
         ORDER BY category DESC LIMIT 1
     )
     UNION ALL
     SELECT (
-        SELECT category FROM redrive.runs
-        WHERE queue = :queue AND ready AND category < present.category
+        SELECT category FROM redrive.ready_runs
+        WHERE queue = :queue AND category < present.category
         ORDER BY category DESC LIMIT 1
     )
     FROM present WHERE present.category IS NOT NULL
@@ -40,8 +40,8 @@ start AS MATERIALIZED (
 ),
 oldest AS MATERIALIZED (
     SELECT submitted_at, id FROM allowed, LATERAL (
-        SELECT submitted_at, id FROM redrive.runs
-        WHERE queue = :queue AND category = allowed.category AND ready
+        SELECT submitted_at, id FROM redrive.ready_runs
+        WHERE queue = :queue AND category = allowed.category
             AND (submitted_at, id) >= ((SELECT submitted_at FROM start), (SELECT id FROM start))
         ORDER BY submitted_at, id LIMIT 1
     ) AS run
@@ -50,8 +50,8 @@ oldest AS MATERIALIZED (
 share AS MATERIALIZED (
     SELECT category, count(*) AS runs FROM (
         SELECT category FROM allowed, LATERAL (
-            SELECT submitted_at, id FROM redrive.runs
-            WHERE queue = :queue AND category = allowed.category AND ready
+            SELECT submitted_at, id FROM redrive.ready_runs
+            WHERE queue = :queue AND category = allowed.category
                 AND (submitted_at, id) >= ((SELECT submitted_at FROM oldest), (SELECT id FROM oldest))
             ORDER BY submitted_at, id LIMIT :limit::bigint
         ) AS run
@@ -61,8 +61,8 @@ share AS MATERIALIZED (
 ),
 locked AS MATERIALIZED (
     SELECT tid FROM allowed, LATERAL (
-        SELECT ctid AS tid, submitted_at, id FROM redrive.runs
-        WHERE queue = :queue AND category = allowed.category AND ready
+        SELECT ctid AS tid, submitted_at, id FROM redrive.ready_runs
+        WHERE queue = :queue AND category = allowed.category
             AND (submitted_at, id) >= ((SELECT submitted_at FROM oldest), (SELECT id FROM oldest))
         ORDER BY submitted_at, id
         LIMIT CASE
@@ -72,11 +72,23 @@ locked AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS run
     ORDER BY submitted_at, id LIMIT :limit::bigint
+),
+taken AS (
+    DELETE FROM redrive.ready_runs AS ready
+    USING (SELECT tid FROM locked LIMIT :limit::bigint) AS few WHERE ready.ctid = few.tid
+    RETURNING ready.id
+),
+claim AS MATERIALIZED (
+    SELECT nextval('redrive.run_epochs') AS epoch FROM taken LIMIT 1
+),
+held AS (
+    INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, claimed_at, first_run, last_run, run_ids)
+    SELECT
+        (SELECT epoch FROM claim), :queue, :owner, :lease_until, :claimed_at, min(id), max(id),
+        array_agg(id ORDER BY id)
+    FROM taken GROUP BY id >> 8
 )
-UPDATE redrive.runs AS run SET
-    status = 'processing', ready = false, next_retry_at = NULL,
-    lease_owner = :owner, lease_epoch = run.lease_epoch + 1, lease_until = :lease_until,
-    claimed_at = :claimed_at
-FROM (SELECT tid FROM locked LIMIT :limit::bigint) AS few WHERE run.ctid = few.tid
-RETURNING run.id, run.category, run.payload, run.submitted_at, run.attempts, run.lease_epoch,
+SELECT
+    run.id, run.category, run.payload, run.submitted_at, run.attempts, (SELECT epoch FROM claim),
     run.retry_count, run.deferrals, run.first_attempt_at, (SELECT id FROM oldest)
+FROM (SELECT id FROM taken LIMIT :limit::bigint) AS taken JOIN redrive.runs AS run ON run.id = taken.id

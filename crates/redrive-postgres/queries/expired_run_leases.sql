@@ -1,9 +1,5 @@
--- Ended leases are few. They are found by their end and sorted then: with the order in the same query the
--- planner might walk all runs by id.
-WITH ended AS MATERIALIZED (
-    SELECT id, lease_epoch, lease_owner, lease_until, claimed_at FROM redrive.runs
-    WHERE lease_owner IS NOT NULL AND lease_until <= :now
-        AND (:owner::text IS NULL OR lease_owner = :owner)
-)
-SELECT id, lease_epoch, lease_owner, lease_until, claimed_at FROM ended
-WHERE id > :after ORDER BY id LIMIT :limit::bigint
+-- Claims are few; those of runs that have ended are gone.
+SELECT run.id, claim.epoch, claim.owner, claim.lease_until, claim.claimed_at
+FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS run (id)
+WHERE claim.lease_until <= :now AND (:owner::text IS NULL OR claim.owner = :owner) AND run.id > :after
+ORDER BY run.id LIMIT :limit::bigint

@@ -1,11 +1,75 @@
--- Many runs, with their rows of ledger and journal, in one query. A run that is no longer held under this
--- epoch stays unchanged and gets no rows. Returns the places in the batch that applied, and for runs that are
+-- Many runs, with their rows of ledger and journal, in one query: those that pass at their first attempt (:pass_…),
+-- which only leave their claim and enter the ledger together, and the others (:id …). A run that is no longer held under
+-- this epoch stays unchanged and gets no rows. Returns the places in the batch that applied, and for runs that are
 -- ready again when they were submitted. SQLite takes one run at a time, with three statements.
 --
--- Rows are found by id only; epoch and status are compared on the row. The LIMIT changes no result: it makes
--- the planner expect one row instead of ten. A plan is kept until statistics change, and for ten rows of a
--- small table the planner would read the whole table, also when the table has grown.
-WITH finished AS (
+-- Claims are found by their epoch and their ids (:first_run, :last_run), and stay locked; runs are found by id. IN … IS TRUE is a lookup in a hash
+-- table. As a join, with hash joins off, the planner would compare every run with every other. The LIMIT changes no
+-- result: it makes the planner expect one row instead of ten. A plan is kept until statistics change, and for ten
+-- rows of a small table the planner would read the whole table, also when the table has grown.
+WITH held AS MATERIALIZED (
+    SELECT claim.* FROM (
+        SELECT epoch FROM unnest(:epochs::bigint[]) AS named (epoch) ORDER BY epoch LIMIT cardinality(:epochs)
+    ) AS named
+    CROSS JOIN LATERAL (
+        SELECT id, epoch, run_ids FROM redrive.run_claims
+        WHERE run_claims.epoch = named.epoch AND last_run >= :first_run AND first_run <= :last_run
+        FOR UPDATE
+    ) AS claim
+),
+held_run AS MATERIALIZED (
+    SELECT held.id AS claim_id, held.epoch, run.id FROM held CROSS JOIN LATERAL unnest(held.run_ids) AS run (id)
+),
+pass AS MATERIALIZED (
+    SELECT * FROM unnest(
+        :pass_place::bigint[], :pass_id::bigint[], :pass_epoch::bigint[], :pass_started_at::timestamptz[],
+        :pass_ended_at::timestamptz[], :pass_worker::text[], :pass_result::text[]
+    ) AS given (place, id, epoch, started_at, ended_at, worker, result)
+    WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+),
+other AS MATERIALIZED (
+    SELECT * FROM unnest(
+        :place::bigint[], :id::bigint[], :epoch::bigint[], :status::text[], :attempt::bigint[],
+        :retry_count::bigint[], :deferrals::bigint[], :next_retry_at::timestamptz[],
+        :first_attempt_at::timestamptz[], :error_class::text[], :error_message::text[],
+        :result::text[], :ready::boolean[], :due_at::timestamptz[], :counted::boolean[],
+        :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
+        :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
+        :worker::text[], :asked_us::bigint[]
+    ) AS given (
+        place, id, epoch, status, attempt, retry_count, deferrals, next_retry_at, first_attempt_at,
+        error_class, error_message, result, ready, due_at, counted, started_at, ended_at, outcome,
+        class, code, message, fingerprint, cause, delay_us, worker, asked_us
+    )
+    WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+),
+rest AS MATERIALIZED (
+    SELECT claim_id, array_agg(id ORDER BY id) AS run_ids FROM held_run
+    WHERE ((id, epoch) IN (SELECT id, epoch FROM pass UNION ALL SELECT id, epoch FROM other)) IS NOT TRUE
+    GROUP BY claim_id
+),
+emptied AS (
+    DELETE FROM redrive.run_claims AS claim USING (
+        SELECT id FROM held WHERE (id IN (SELECT claim_id FROM rest)) IS NOT TRUE
+        LIMIT (SELECT count(*) FROM held)
+    ) AS ended
+    WHERE claim.id = ended.id
+),
+reduced AS (
+    UPDATE redrive.run_claims AS claim SET run_ids = rest.run_ids
+    FROM (SELECT * FROM rest LIMIT (SELECT count(*) FROM held)) AS rest
+    WHERE claim.id = rest.claim_id AND cardinality(claim.run_ids) > cardinality(rest.run_ids)
+),
+passed AS (
+    INSERT INTO redrive.run_passes (id, block, epoch, worker, run_ids, started_at, ended_at, results)
+    SELECT
+        -- As many numbers as attempts, so that numbers tell how many attempts there are.
+        max(nextval('redrive.attempts_id_seq')), id >> 8, epoch, worker, array_agg(id ORDER BY id),
+        array_agg(started_at ORDER BY id), array_agg(ended_at ORDER BY id),
+        CASE WHEN count(result) > 0 THEN array_agg(result ORDER BY id) END
+    FROM pass GROUP BY id >> 8, epoch, worker
+),
+finished AS (
     UPDATE redrive.runs AS run SET
         status = given.status, attempts = given.attempt, retry_count = given.retry_count,
         deferrals = given.deferrals, next_retry_at = given.next_retry_at,
@@ -13,23 +77,18 @@ WITH finished AS (
         error_code = given.code, error_message = given.error_message,
         fingerprint = given.fingerprint,
         last_failure_at = CASE WHEN given.class IS NULL THEN run.last_failure_at ELSE given.ended_at END,
-        result = given.result, ready = given.ready,
-        due_at = given.due_at, lease_owner = NULL, lease_until = NULL
-    FROM (SELECT * FROM unnest(
-        :id::bigint[], :epoch::bigint[], :status::text[], :attempt::bigint[],
-        :retry_count::bigint[], :deferrals::bigint[], :next_retry_at::timestamptz[],
-        :first_attempt_at::timestamptz[], :error_class::text[], :error_message::text[],
-        :result::text[], :ready::boolean[], :due_at::timestamptz[], :counted::boolean[],
-        :started_at::timestamptz[], :ended_at::timestamptz[], :outcome::text[], :class::text[],
-        :code::text[], :message::text[], :fingerprint::text[], :cause::text[], :delay_us::bigint[],
-        :worker::text[], :asked_us::bigint[]
-    ) WITH ORDINALITY AS given (
-        id, epoch, status, attempt, retry_count, deferrals, next_retry_at, first_attempt_at,
-        error_class, error_message, result, ready, due_at, counted, started_at, ended_at, outcome,
-        class, code, message, fingerprint, cause, delay_us, worker, asked_us, place
-    ) LIMIT cardinality(:id)) AS given
-    WHERE run.id = given.id AND run.lease_epoch = given.epoch AND run.status = 'processing'
-    RETURNING given.*, CASE WHEN given.ready THEN run.submitted_at END AS ready_since
+        result = given.result, lease_epoch = given.epoch
+    FROM (SELECT * FROM other LIMIT cardinality(:id)) AS given
+    WHERE run.id = given.id
+    RETURNING given.*, run.queue, run.category, run.submitted_at
+),
+ready_again AS (
+    INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
+    SELECT queue, category, submitted_at, id, false FROM finished WHERE ready
+),
+due_again AS (
+    INSERT INTO redrive.due_runs (queue, due_at, id, category, submitted_at, fresh)
+    SELECT queue, due_at, id, category, submitted_at, false FROM finished WHERE due_at IS NOT NULL
 ),
 ledger AS (
     INSERT INTO redrive.attempts (
@@ -48,11 +107,11 @@ journalled AS (
         :finish_place::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
         :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS entry
-        (finish_place, at, actor, action, unit, filter, details, dedupe_key, place)
-    -- IS TRUE makes this a lookup in a hash table. As a join, with hash joins off, the planner would
-    -- compare every entry with every run.
+        (finish_place, at, actor, action, unit, filter, details, dedupe_key, number)
     WHERE (finish_place IN (SELECT place FROM finished)) IS TRUE
-    ORDER BY place
+    ORDER BY number
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place, ready_since FROM finished
+SELECT place, NULL::timestamptz FROM pass
+UNION ALL
+SELECT place, CASE WHEN ready THEN submitted_at END FROM finished

@@ -16,7 +16,8 @@ UNION ALL
 SELECT format('table redrive.%s lost its trigger %s: it is no longer append-only', kept.name, kept.trigger)
 FROM (
     VALUES ('attempts', 'attempts_append_only'), ('attempts', 'attempts_pruned_alone'),
-        ('attempts', 'attempts_kept'), ('journal', 'journal_append_only')
+        ('attempts', 'attempts_kept'), ('run_passes', 'run_passes_append_only'),
+        ('run_passes', 'run_passes_pruned_alone'), ('journal', 'journal_append_only')
 ) AS kept (name, trigger)
 WHERE NOT EXISTS (
     SELECT FROM pg_catalog.pg_trigger AS trigger

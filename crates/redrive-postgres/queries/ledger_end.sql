@@ -1,1 +1,1 @@
-SELECT coalesce(max(id), 0) FROM redrive.attempts
+SELECT coalesce(greatest((SELECT max(id) FROM redrive.attempts), (SELECT max(id) FROM redrive.run_passes)), 0)

@@ -1,9 +1,38 @@
--- Reads every run once. No index has the counts, because every change of state would have to update them.
-SELECT
-    queue, status, next_retry_at IS NOT NULL AS waits, count(*),
-    min(submitted_at) FILTER (WHERE ready), min(due_at), NULL::timestamptz
-FROM redrive.runs GROUP BY queue, status, waits
+-- Reads every run once. No index has the counts, because every change of state would have to update them. Runs that
+-- are ready, due or held are counted in their own tables; a discovered run that is in none of them has passed.
+WITH stored AS MATERIALIZED (
+    SELECT queue, status, next_retry_at IS NOT NULL AS waits, count(*) AS runs
+    FROM redrive.runs GROUP BY queue, status, waits
+),
+held AS MATERIALIZED (
+    SELECT run.queue, run.status, run.next_retry_at IS NOT NULL AS waits, count(*) AS runs
+    FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
+    JOIN redrive.runs AS run ON run.id = held.id
+    GROUP BY run.queue, run.status, waits
+),
+ready AS MATERIALIZED (
+    SELECT queue, count(*) FILTER (WHERE fresh) AS fresh, min(submitted_at) AS oldest
+    FROM redrive.ready_runs GROUP BY queue
+),
+due AS MATERIALIZED (
+    SELECT queue, count(*) FILTER (WHERE fresh) AS fresh, min(due_at) AS next FROM redrive.due_runs GROUP BY queue
+)
+SELECT queue, status, waits, sum(runs)::bigint, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
+FROM (
+    SELECT queue, CASE WHEN status = 'discovered' THEN 'passed' ELSE status END AS status, waits, runs FROM stored
+    UNION ALL
+    SELECT queue, CASE WHEN status = 'discovered' THEN 'passed' ELSE status END, waits, -runs FROM held
+    UNION ALL
+    SELECT queue, 'processing', false, runs FROM held
+    UNION ALL
+    SELECT queue, moved.status, false, moved.runs
+    FROM (SELECT queue, fresh FROM ready UNION ALL SELECT queue, fresh FROM due) AS waiting
+    CROSS JOIN LATERAL (VALUES ('discovered', fresh), ('passed', -fresh)) AS moved (status, runs)
+) AS counted
+GROUP BY queue, status, waits HAVING sum(runs) <> 0
 UNION ALL
-SELECT
-    queue, NULL::text, NULL::boolean, NULL::bigint, NULL::timestamptz, NULL::timestamptz, paused_at
-FROM redrive.paused_queues
+SELECT queue, NULL, NULL, NULL, oldest, NULL, NULL FROM ready
+UNION ALL
+SELECT queue, NULL, NULL, NULL, NULL, next, NULL FROM due
+UNION ALL
+SELECT queue, NULL, NULL, NULL, NULL, NULL, paused_at FROM redrive.paused_queues

@@ -1,17 +1,50 @@
 -- Many runs, with their journal entries, in one query. The counts of earlier attempts stay. Returns the
--- places in the batch that applied. For the LIMIT see finish_runs.
-WITH returned AS (
-    UPDATE redrive.runs AS run SET
-        status = 'discovered', ready = true, lease_owner = NULL, lease_until = NULL
-    FROM (SELECT * FROM unnest(
+-- places in the batch that applied. For claims and the LIMIT see finish_runs.
+WITH held AS MATERIALIZED (
+    SELECT claim.* FROM (
+        SELECT DISTINCT epoch FROM unnest(:epoch::bigint[]) AS named (epoch) ORDER BY epoch LIMIT cardinality(:epoch)
+    ) AS named
+    CROSS JOIN LATERAL (
+        SELECT id, epoch, run_ids FROM redrive.run_claims WHERE run_claims.epoch = named.epoch FOR UPDATE
+    ) AS claim
+),
+held_run AS MATERIALIZED (
+    SELECT held.id AS claim_id, held.epoch, run.id FROM held CROSS JOIN LATERAL unnest(held.run_ids) AS run (id)
+),
+given AS MATERIALIZED (
+    SELECT * FROM unnest(
         :id::bigint[], :epoch::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
         :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
-    ) WITH ORDINALITY AS held
+    ) WITH ORDINALITY AS given
         (id, epoch, at, actor, action, unit, filter, details, dedupe_key, place)
-        LIMIT cardinality(:id)
-    ) AS held
-    WHERE run.id = held.id AND run.lease_epoch = held.epoch AND run.status = 'processing'
-    RETURNING held.*
+    WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+),
+rest AS MATERIALIZED (
+    SELECT claim_id, array_agg(id ORDER BY id) AS run_ids FROM held_run
+    WHERE ((id, epoch) IN (SELECT id, epoch FROM given)) IS NOT TRUE
+    GROUP BY claim_id
+),
+emptied AS (
+    DELETE FROM redrive.run_claims AS claim USING (
+        SELECT id FROM held WHERE (id IN (SELECT claim_id FROM rest)) IS NOT TRUE
+        LIMIT (SELECT count(*) FROM held)
+    ) AS ended
+    WHERE claim.id = ended.id
+),
+reduced AS (
+    UPDATE redrive.run_claims AS claim SET run_ids = rest.run_ids
+    FROM (SELECT * FROM rest LIMIT (SELECT count(*) FROM held)) AS rest
+    WHERE claim.id = rest.claim_id AND cardinality(claim.run_ids) > cardinality(rest.run_ids)
+),
+returned AS (
+    UPDATE redrive.runs AS run SET status = 'discovered', next_retry_at = NULL, lease_epoch = given.epoch
+    FROM (SELECT * FROM given LIMIT cardinality(:id)) AS given
+    WHERE run.id = given.id
+    RETURNING given.*, run.queue, run.category, run.submitted_at
+),
+ready AS (
+    INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
+    SELECT queue, category, submitted_at, id, true FROM returned
 ),
 journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)

@@ -3,4 +3,4 @@ SELECT
     attempts_at_reset, retry_count, deferrals, next_retry_at, first_attempt_at, error_class,
     error_message, result, lease_owner, lease_epoch, lease_until, ready, due_at, error_code,
     fingerprint, last_failure_at
-FROM redrive.runs WHERE id = ANY (:ids) ORDER BY id
+FROM redrive.run_records WHERE id = ANY (:ids) ORDER BY id

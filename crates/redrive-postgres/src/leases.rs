@@ -128,14 +128,16 @@ async fn release_runs(
     const DOING: &str = "releasing runs";
     let journal: Vec<JournalEntry> = each(&batch.rows, |release| release.run_entry(at));
     let columns = JournalColumns::of(journal.iter().map(Some));
+    let id = each(&batch.rows, |release| release.lease.id);
     let release = bind!(
         queries::RELEASE_RUNS,
-        id => &each(&batch.rows, |release| release.lease.id),
+        id => &id,
         epoch => &each(&batch.rows, |release| release.lease.epoch.0),
         ..JournalColumns(columns)
     );
-    let rows = store.session(DOING).await?.query(release).await?;
-    batch.written(&rows, DOING)
+    let lock = bind!(queries::LOCK_RUNS, ids => &id);
+    let mut results = store.session(DOING).await?.transaction(&[lock, release]).await?;
+    batch.written(&results.pop().unwrap_or_default(), DOING)
 }
 
 /// Releases partitions, groups, samples or sources. The journal names them by what their leases do not

@@ -12,6 +12,7 @@ use crate::{
     columns::read_records,
     journal::JournalColumns,
     queries,
+    session::Session,
 };
 
 /// Locks runs, and changes and journals those whose state allows the action.
@@ -29,10 +30,11 @@ pub(crate) async fn change_runs(
         RunAction::Cancel => "cancelling runs",
     };
     let mut session = store.session(doing).await?;
-    let locked =
-        session.begin(bind!(queries::STATES_OF_RUNS, ids => &each(ids, |id| id.0))).await?;
+    let numbers = each(ids, |id| id.0);
+    begin_with_locks(&mut session, &numbers).await?;
     redrive_store::failpoint!("postgres.change.locked");
-    let changes = action.changes(ids, read_records::<(RunId, RunState)>(&locked, doing)?);
+    let states = session.query(bind!(queries::STATES_OF_RUNS, ids => &numbers)).await?;
+    let changes = action.changes(ids, read_records::<(RunId, RunState)>(&states, doing)?);
     let done: Vec<(RunId, RunState)> = changes
         .iter()
         .filter_map(|(id, change)| match change {
@@ -44,28 +46,35 @@ pub(crate) async fn change_runs(
         let entries: Vec<JournalEntry> =
             each(&done, |(id, before)| action.journal_entry(*id, *before, by));
         let journal = JournalColumns::of(entries.iter().map(Some));
-        let change = bind!(
-            match action {
-                RunAction::Retry => queries::RETRY_RUNS,
-                RunAction::Cancel => queries::CANCEL_RUNS,
-            },
-            id => &each(&done, |(id, _)| id.0),
-            old_status => &each(&done, |(_, before)| before.status().name()),
-            waits => &each(&done, |(_, before)| *before == RunState::WaitingForRetry),
-            ..JournalColumns(journal)
-        );
+        let id = each(&done, |(id, _)| id.0);
+        let held = each(&done, |(_, before)| *before == RunState::Processing);
+        let change = match action {
+            RunAction::Retry => bind!(queries::RETRY_RUNS, id => &id, ..JournalColumns(journal)),
+            RunAction::Cancel => {
+                bind!(queries::CANCEL_RUNS, id => &id, held => &held, ..JournalColumns(journal))
+            }
+        };
         let applied = session.query(change).await?.len();
         redrive_store::failpoint!("postgres.change.rows");
-        // The runs are locked since their states were read, so this cannot happen. Returning without a commit
-        // rolls back.
+        // The runs are locked, so this cannot happen. Returning without a commit rolls back.
         if applied != done.len() {
-            let problem =
-                format!("{applied} of {} runs are in the state that was read", done.len());
+            let problem = format!("{applied} of {} runs were changed", done.len());
             return Err(Error::misuse(doing, problem));
         }
     }
     session.commit().await?;
     Ok(changes.into_iter().map(|(_, change)| change).collect())
+}
+
+/// Begins a transaction that locks runs, wherever they are: no claim takes them and no worker finishes them.
+async fn begin_with_locks(session: &mut Session, ids: &Vec<i64>) -> Result<()> {
+    let locks = [
+        bind!(queries::LOCK_RUNS, ids => ids),
+        bind!(queries::LOCK_DUE_RUNS, ids => ids),
+        bind!(queries::LOCK_READY_RUNS, ids => ids),
+        bind!(queries::LOCK_RUN_CLAIMS, ids => ids),
+    ];
+    session.begin_all(&locks).await.map(drop)
 }
 
 /// What an edit changes.
@@ -97,7 +106,15 @@ impl PostgresStore {
             new_data => &each(edits, |edit| edit.new.as_str()),
             ..JournalColumns(journal)
         );
-        let applied = self.session(DOING).await?.query(edit).await?;
+        let ids = each(edits, |edit| edit.id);
+        let mut session = self.session(DOING).await?;
+        let applied = match edited {
+            Edited::Run => {
+                begin_with_locks(&mut session, &ids).await?;
+                session.commit_all(&[edit]).await?.pop().unwrap_or_default()
+            }
+            Edited::Sample => session.query(edit).await?,
+        };
         redrive_store::failpoint!("postgres.edit.committed");
         written(&applied, DOING, edits.len())
     }

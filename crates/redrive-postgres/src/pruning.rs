@@ -98,15 +98,17 @@ impl Pruning for PostgresStore {
         filter: &PruneFilter,
         runs: &[ExportedUnit],
     ) -> Result<Pruned> {
+        let ids = each(runs, |run| run.id);
         let remove_runs = bind!(
             queries::PRUNE_RUNS,
             before => &Micros(filter.before),
             queue => &filter.queue,
-            id => &each(runs, |run| run.id),
+            id => &ids,
             attempts => &each(runs, |run| i64::from(run.attempts)),
             epoch => &each(runs, |run| run.epoch.0),
         );
-        let pruned = remove(self, key, remove_runs).await?;
+        let lock = bind!(queries::LOCK_RUNS, ids => &ids);
+        let pruned = remove(self, key, &[lock, remove_runs]).await?;
         redrive_store::failpoint!("postgres.prune.committed");
         Ok(pruned)
     }
@@ -125,7 +127,7 @@ impl Pruning for PostgresStore {
             attempts => &each(samples, |sample| i64::from(sample.attempts)),
             epoch => &each(samples, |sample| sample.epoch.0),
         );
-        let pruned = remove(self, key, remove_samples).await?;
+        let pruned = remove(self, key, &[remove_samples]).await?;
         redrive_store::failpoint!("postgres.prune_samples.committed");
         Ok(pruned)
     }
@@ -139,9 +141,10 @@ impl PostgresStore {
 }
 
 /// Removes units in a transaction in which the ledger accepts deletes.
-async fn remove(store: &PostgresStore, key: &str, query: BoundQuery<'_>) -> Result<Pruned> {
+async fn remove(store: &PostgresStore, key: &str, removals: &[BoundQuery<'_>]) -> Result<Pruned> {
     let allow_deletes = bind!(queries::BEGIN_PRUNING, prune_key => &key);
-    let mut results = store.session(PRUNING).await?.transaction(&[allow_deletes, query]).await?;
+    let all = [&[allow_deletes], removals].concat();
+    let mut results = store.session(PRUNING).await?.transaction(&all).await?;
     let counts = read_rows(&results.pop().unwrap_or_default(), PRUNING, |row| {
         Ok(Pruned { units: row.count("units")?, attempts: row.count("attempts")? })
     })?;

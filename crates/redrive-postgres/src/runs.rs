@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Cause, RunId};
+use redrive_core::{AttemptNumber, Cause, RunId};
 use redrive_store::{
     Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, FromRow, MAX_PAGE_BYTES, NewRun,
     Operator, PageLimit, PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RowReader,
-    RunAction, RunChange, RunFinish, RunRecord, Runs, Selection, SelectionSql, SubmittedRun,
-    Written,
+    RunAction, RunChange, RunCompletion, RunFinish, RunRecord, Runs, Selection, SelectionSql,
+    SelectionTerm as Term, StateSql, SubmittedRun, Verdict, Written,
 };
 use tokio_postgres::Row;
 
@@ -110,6 +110,10 @@ impl Runs for PostgresStore {
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
+        let failed = Term::FAILURE.iter().any(|term| filter.value(*term).is_some());
+        if failed && filter.state.is_some_and(|state| state.status == "discovered") {
+            return Ok(Vec::new());
+        }
         let page = bind!(
             queries::RUNS_PAGE,
             after => &after.0,
@@ -117,7 +121,7 @@ impl Runs for PostgresStore {
             with_data => &limit.with_data,
             max_bytes => &(MAX_PAGE_BYTES as i64),
         );
-        let rows = self.session(DOING).await?.select(page, &SelectionSql::RUNS, filter).await?;
+        let rows = self.session(DOING).await?.select(page, &RUNS, filter).await?;
         read_records(&rows, DOING)
     }
 
@@ -283,22 +287,38 @@ async fn finish(
     const DOING: &str = "finishing runs";
     // The first finish ends the lease, so a second one with the same lease is stale.
     let batch = FirstOccurrences::of(finishes, |finish| (finish.id, finish.epoch));
-    let columns = each(&batch.rows, |finish| finish.columns(now));
-    let ledger = each(&batch.rows, |finish| finish.ledger_row());
+    let placed = (1_i64..).zip(batch.rows.iter().copied());
+    let (passes, others): (Vec<_>, Vec<_>) = placed.partition(|(_, finish)| is_plain_pass(finish));
+    let columns = each(&others, |(_, finish)| finish.columns(now));
+    let ledger = each(&others, |(_, finish)| finish.ledger_row());
     let mut places: Vec<i64> = Vec::new();
     let mut entries = Vec::new();
-    for (place, finish) in (1..).zip(&batch.rows) {
+    for (place, finish) in &others {
         for entry in finish.journal_rows() {
-            places.push(place);
+            places.push(*place);
             entries.push(entry);
         }
     }
     let journal = JournalColumns::of(entries.iter().map(Some));
-    let id = each(&batch.rows, |finish| finish.id.0);
+    let mut epochs = each(&batch.rows, |finish| finish.epoch.0);
+    epochs.sort_unstable();
+    epochs.dedup();
+    let id = each(&others, |(_, finish)| finish.id.0);
     let write = bind!(
         queries::FINISH_RUNS,
+        epochs => &epochs,
+        first_run => &batch.rows.iter().map(|finish| finish.id.0).min(),
+        last_run => &batch.rows.iter().map(|finish| finish.id.0).max(),
+        pass_place => &each(&passes, |(place, _)| *place),
+        pass_id => &each(&passes, |(_, finish)| finish.id.0),
+        pass_epoch => &each(&passes, |(_, finish)| finish.epoch.0),
+        pass_started_at => &each(&passes, |(_, finish)| Micros(finish.started_at)),
+        pass_ended_at => &each(&passes, |(_, finish)| Micros(finish.ended_at)),
+        pass_worker => &each(&passes, |(_, finish)| finish.worker.0.as_str()),
+        pass_result => &each(&passes, |(_, finish)| finish.columns(now).result),
+        place => &each(&others, |(place, _)| *place),
         id => &id,
-        epoch => &each(&batch.rows, |finish| finish.epoch.0),
+        epoch => &each(&others, |(_, finish)| finish.epoch.0),
         status => &each(&columns, |run| run.status.name()),
         attempt => &each(&ledger, |row| i64::from(row.attempt.0)),
         retry_count => &each(&columns, |run| i64::from(run.retry_count)),
@@ -325,19 +345,74 @@ async fn finish(
         finish_place => &places,
         ..JournalColumns(journal)
     );
-    let failures = FailureColumns::of(&ledger);
-    let rows = match failures.is_empty() {
-        true => session.query(write).await?,
-        false => {
-            let record =
-                bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
-            session.transaction(&[write, record]).await?.swap_remove(0)
-        }
+    let rows = if others.is_empty() {
+        session.query(write).await?
+    } else {
+        let lock = bind!(queries::LOCK_RUNS, ids => &id);
+        let failures = FailureColumns::of(&ledger);
+        let record = bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
+        let writes = [lock, write, record];
+        let writes = if failures.is_empty() { &writes[..2] } else { &writes[..] };
+        session.transaction(writes).await?.swap_remove(1)
     };
     let ready = read_rows(&rows, DOING, |row| {
         let place: usize = row.count("place")?;
-        let id = place.checked_sub(1).and_then(|place| id.get(place).copied());
-        Ok(row.optional_timestamp()?.zip(id).map(|(time, id)| ClaimPosition::new(time, RunId(id))))
+        let finish = place.checked_sub(1).and_then(|place| batch.rows.get(place));
+        Ok(row.optional_timestamp()?.zip(finish).map(|(time, it)| ClaimPosition::new(time, it.id)))
     })?;
     Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
 }
+
+/// Longer results are stored with their run.
+const MAX_PASS_RESULT_BYTES: usize = 1_024;
+
+/// Whether a run passed at its first attempt: its row stays as it was submitted, and a row of the ledger serves many.
+fn is_plain_pass(finish: &RunFinish) -> bool {
+    let RunCompletion::Judged { verdict: Verdict::Passed, result } = &finish.completion else {
+        return false;
+    };
+    finish.attempt == AttemptNumber(1)
+        && finish.history.first_attempt_at.is_none()
+        && result.as_ref().is_none_or(|result| result.len() <= MAX_PASS_RESULT_BYTES)
+}
+
+/// A run that is ready, due or held is known by the tables of these. A discovered run in none of them has passed.
+const RUNS: SelectionSql = SelectionSql::RUNS.stored_in(
+    "redrive.runs",
+    &[
+        StateSql {
+            status: "discovered",
+            condition: "true",
+            rows: Some(
+                "(SELECT queue, category, id FROM redrive.ready_runs WHERE fresh
+                 UNION ALL SELECT queue, category, id FROM redrive.due_runs WHERE fresh) AS runs",
+            ),
+        },
+        StateSql {
+            status: "processing",
+            condition: "id IN (SELECT unnest(run_ids) FROM redrive.run_claims)",
+            rows: None,
+        },
+        StateSql {
+            status: "passed",
+            condition: "(status = 'passed' OR status = 'discovered'
+                AND NOT EXISTS (SELECT FROM redrive.ready_runs AS ready
+                    WHERE ready.queue = runs.queue AND ready.category = runs.category
+                        AND ready.submitted_at = runs.submitted_at AND ready.id = runs.id)
+                AND NOT EXISTS (SELECT FROM redrive.due_runs AS due
+                    WHERE due.queue = runs.queue AND due.due_at = runs.not_before AND due.id = runs.id)
+                AND NOT EXISTS (SELECT FROM redrive.run_claims AS claim
+                    WHERE runs.id BETWEEN claim.first_run AND claim.last_run
+                        AND runs.id = ANY (claim.run_ids)))",
+            rows: None,
+        },
+        StateSql {
+            status: "error",
+            condition: "status = 'error'
+                AND NOT EXISTS (SELECT FROM redrive.run_claims AS claim
+                    WHERE runs.id BETWEEN claim.first_run AND claim.last_run
+                        AND runs.id = ANY (claim.run_ids))",
+            rows: None,
+        },
+    ],
+);

@@ -27,16 +27,21 @@ pub(crate) async fn submit(
     runs: &[NewRun],
     now: Timestamp,
 ) -> Result<Vec<SubmittedRun>> {
-    let columns = NewRunColumns::of(runs, now);
+    let (columns, now) = (NewRunColumns::of(runs), Micros(now));
     if runs.iter().all(|run| run.idempotency_key().is_none()) {
-        let insert = bind!(queries::INSERT_KEYLESS_RUNS, ..NewRunColumns(columns));
+        let insert = bind!(queries::INSERT_KEYLESS_RUNS, now => &now, ..NewRunColumns(columns));
         let inserted = session.query(insert).await?;
         let mut ids = read_rows(&inserted, DOING, |row| row.get().map(RunId))?;
         ids.sort_unstable();
         return Ok(ids.into_iter().map(SubmittedRun::Accepted).collect());
     }
     let keys = each(runs, NewRun::idempotency_key);
-    let insert = bind!(queries::INSERT_RUNS, idempotency_key => &keys, ..NewRunColumns(columns));
+    let insert = bind!(
+        queries::INSERT_RUNS,
+        now => &now,
+        idempotency_key => &keys,
+        ..NewRunColumns(columns)
+    );
     let inserted = session.begin(insert).await?;
     redrive_store::failpoint!("postgres.submit.rows");
     let accepted = accepted(runs, &inserted)?;
@@ -62,29 +67,26 @@ columns! {
         payload: Vec<&'a str>,
         submitted_at: Vec<Micros>,
         not_before: Vec<Option<Micros>>,
-        due_at: Vec<Option<Micros>>,
     }
 }
 
 impl<'a> NewRunColumns<'a> {
     /// The types of the columns, in the order of [`Self::NAMES`].
-    pub(crate) const TYPES: [Type; 6] = [
+    pub(crate) const TYPES: [Type; 5] = [
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
-        Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMPTZ_ARRAY,
     ];
 
-    pub(crate) fn of(runs: &'a [NewRun], now: Timestamp) -> Self {
+    pub(crate) fn of(runs: &'a [NewRun]) -> Self {
         Self {
             queue: each(runs, NewRun::queue),
             category: each(runs, NewRun::category),
             payload: each(runs, NewRun::payload),
             submitted_at: each(runs, |run| Micros(run.submitted_at())),
             not_before: each(runs, |run| run.not_before().map(Micros)),
-            due_at: each(runs, |run| run.due_at(now).map(Micros)),
         }
     }
 }

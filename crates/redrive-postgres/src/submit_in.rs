@@ -7,6 +7,7 @@ use tokio_postgres::{Row, Transaction, error::SqlState, types::Type};
 use crate::{
     batch::each,
     bound_query::{BoundQuery, bind},
+    columns::Micros,
     error, queries,
     submit::{DOING, NewRunColumns, accepted, answers, existing_runs, refused_keys},
 };
@@ -15,8 +16,8 @@ use crate::{
 /// together with its other writes. Workers are notified at the commit.
 ///
 /// The connection keeps neither a prepared statement nor a setting, and its search path does not matter, so it
-/// may come from any pool. Its user needs `USAGE` on the schema `redrive`, and `SELECT` and `INSERT` on
-/// `redrive.runs`.
+/// may come from any pool. Its user needs `USAGE` on the schema `redrive`, `SELECT` and `INSERT` on
+/// `redrive.runs`, and `INSERT` on `redrive.ready_runs` and `redrive.due_runs`.
 ///
 /// The transaction may have any isolation level. A stricter level than the default may meet a key that was taken
 /// after the transaction began; that is a serialization failure, [`Error::Unavailable`]: run the transaction again.
@@ -33,10 +34,15 @@ pub async fn submit_in(
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    let columns = NewRunColumns::of(runs, now);
+    let columns = NewRunColumns::of(runs);
     let keys = each(runs, NewRun::idempotency_key);
-    let insert = bind!(queries::INSERT_RUNS, idempotency_key => &keys, ..NewRunColumns(columns));
-    let types: &[&[Type]] = &[&[Type::TEXT_ARRAY], &NewRunColumns::TYPES];
+    let insert = bind!(
+        queries::INSERT_RUNS,
+        now => &Micros(now),
+        idempotency_key => &keys,
+        ..NewRunColumns(columns)
+    );
+    let types: &[&[Type]] = &[&[Type::TIMESTAMPTZ, Type::TEXT_ARRAY], &NewRunColumns::TYPES];
     let inserted = unnamed(transaction, insert, types).await?;
     let accepted = accepted(runs, &inserted)?;
     let found = match refused_keys(runs, &accepted) {

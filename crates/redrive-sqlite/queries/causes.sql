@@ -34,7 +34,7 @@ counted AS (
         SELECT fingerprint, kind, stuck, waiting, 0 AS attempts FROM stopped
         UNION ALL
         SELECT fingerprint, kind, 0, 0, attempts FROM cause_hours
-        WHERE ?3 IS NULL AND hour >= ?1
+        WHERE hour >= ?1 AND ?3 IS NULL
         UNION ALL
         -- By another index than the hours of all causes.
         SELECT fingerprint, kind, 0, 0, attempts FROM cause_hours

@@ -122,6 +122,6 @@ pub use schema::{
     plan_steps, require_version,
 };
 pub use selection::{KeyPlace, Selection, SelectionTerm, StateFilter, TermValue};
-pub use selection_sql::{SelectionSql, SqlDialect};
+pub use selection_sql::{SelectionSql, SqlDialect, StateSql};
 pub use store::Store;
 pub use wakes::Wakes;

@@ -34,6 +34,7 @@ macro_rules! migrations {
             11, "0011", "run_leases";
             12, "0012", "claims_and_hints";
             13, "0013", "causes";
+            14, "0014", "run_claims";
         }
     };
     ($($version:literal, $number:literal, $name:literal;)*) => {

@@ -8,11 +8,23 @@ use crate::{Selection, SelectionTerm as Term, StateFilter, TermValue};
 pub struct SelectionSql {
     terms: &'static [(Term, &'static str)],
     status: &'static str,
+    /// Where units are read from, for queries with a `{runs}`, and states that no status tells.
+    rows: &'static str,
+    states: &'static [StateSql],
     /// What is true of all units with a status, and names a partial index for a database that does not know.
     implied: &'static [(&'static str, &'static str)],
     /// True while a retry is planned.
     waiting: &'static str,
     failure: Option<FailureSql>,
+}
+
+/// A state that is known by other tables than that of the units.
+#[derive(Debug)]
+pub struct StateSql {
+    pub status: &'static str,
+    pub condition: &'static str,
+    /// Rows that have all units in this state, if the table of the units would have too many others.
+    pub rows: Option<&'static str>,
 }
 
 /// The columns of the last failure of a unit.
@@ -56,6 +68,8 @@ impl SelectionSql {
     pub const RUNS: Self = Self {
         terms: &[(Term::Queue, "queue = {}"), (Term::Category, "category = {}")],
         status: "status",
+        rows: "",
+        states: &[],
         implied: &[("processing", "lease_owner IS NOT NULL")],
         waiting: "next_retry_at IS NOT NULL",
         failure: Some(FailureSql {
@@ -71,6 +85,8 @@ impl SelectionSql {
     pub const ITEMS: Self = Self {
         terms: &[(Term::Upload, "upload = {}"), (Term::Group, "group_name = {}")],
         status: "status",
+        rows: "",
+        states: &[],
         implied: &[],
         waiting: "",
         failure: Some(FailureSql {
@@ -92,6 +108,8 @@ impl SelectionSql {
             (Term::Until, "state.logical_date <= {}"),
         ],
         status: "state.status",
+        rows: "",
+        states: &[],
         implied: &[],
         waiting: "",
         failure: Some(FailureSql {
@@ -107,6 +125,8 @@ impl SelectionSql {
     pub const PIPELINE_RUNS: Self = Self {
         terms: &[(Term::Pipeline, "pipeline = {}")],
         status: "status",
+        rows: "",
+        states: &[],
         implied: &[],
         waiting: "",
         failure: None,
@@ -122,6 +142,8 @@ impl SelectionSql {
             ),
         ],
         status: "samples.status",
+        rows: "",
+        states: &[],
         implied: &[],
         waiting: "samples.next_retry_at IS NOT NULL",
         failure: Some(FailureSql {
@@ -134,6 +156,10 @@ impl SelectionSql {
         }),
     };
 
+    pub const fn stored_in(self, rows: &'static str, states: &'static [StateSql]) -> Self {
+        Self { rows, states, ..self }
+    }
+
     /// Puts the conditions of a selection in the place of `{selection}`, and its values after the parameters that the
     /// query has. Only what is given is compared, so that an index serves it.
     pub fn complete(
@@ -143,12 +169,20 @@ impl SelectionSql {
         dialect: SqlDialect,
         parameters: usize,
     ) -> (String, Vec<TermValue>) {
-        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        let (mut conditions, mut values, mut rows) = (Vec::new(), Vec::new(), self.rows);
         if let Some(StateFilter { status, waiting }) = selection.state {
-            // A literal, because partial indexes are chosen by it.
-            conditions.push(format!("{} = '{status}'", self.status));
-            let implied = self.implied.iter().filter(|(implies, _)| *implies == status);
-            conditions.extend(implied.map(|(_, condition)| (*condition).to_owned()));
+            match self.states.iter().find(|state| state.status == status) {
+                Some(state) => {
+                    conditions.push(state.condition.to_owned());
+                    rows = state.rows.unwrap_or(rows);
+                }
+                None => {
+                    // A literal, because partial indexes are chosen by it.
+                    conditions.push(format!("{} = '{status}'", self.status));
+                    let implied = self.implied.iter().filter(|(implies, _)| *implies == status);
+                    conditions.extend(implied.map(|(_, condition)| (*condition).to_owned()));
+                }
+            }
             let waiting = waiting.filter(|_| !self.waiting.is_empty());
             conditions.extend(waiting.map(|waits| {
                 if waits { self.waiting.to_owned() } else { format!("NOT ({})", self.waiting) }
@@ -177,6 +211,7 @@ impl SelectionSql {
             if conditions.is_empty() { "true".to_owned() } else { conditions.join(" AND ") };
         let sql = query
             .replace("{selection}", &conditions)
+            .replace("{runs}", rows)
             .replace("{stage_name}", dialect.stage_name)
             .replace("{position}", dialect.position);
         (sql, values)

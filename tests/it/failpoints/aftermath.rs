@@ -8,7 +8,7 @@ use std::{
 
 use redrive::{
     AttemptNumber, Cause, PartitionStatus, RawSink,
-    store::{Selection, UnitKind, UnitRow},
+    store::{LedgerPlace, Selection, UnitKind, UnitRow},
 };
 
 use super::workload::{ITEMS, RUNS};
@@ -164,14 +164,14 @@ fn gather(shop: &Shop) -> Vec<Written> {
         let run = runs.get_mut(unit).unwrap();
         *run.executions.entry(number.parse().unwrap()).or_default() += 1;
     }
-    let ledger = "SELECT 'run:' || unit_id || ' ' || attempt || ' ' || outcome || ' '
-                      || coalesce(cause, '') FROM attempts WHERE kind = 'run'";
-    for row in texts(shop.store(), ledger) {
-        let [unit, number, outcome, cause] = row.splitn(4, ' ').collect::<Vec<_>>()[..] else {
-            panic!("{row}")
-        };
-        let end = (outcome.to_owned(), cause.to_owned());
-        runs.get_mut(unit).unwrap().ledger.insert(number.parse().unwrap(), end);
+    let ledger = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let store = redrive::open(shop.store()).await.unwrap();
+        store.ledger_page(UnitKind::Run, &LedgerPlace::start(), 10_000).await.unwrap()
+    });
+    for row in ledger {
+        let end = (row.outcome.name().to_owned(), row.cause.map_or("", Cause::name).to_owned());
+        let run = runs.get_mut(&format!("run:{}", row.unit.id)).unwrap();
+        run.ledger.insert(row.attempt.0.into(), end);
     }
     let journal = "SELECT unit || ' ' || action FROM journal WHERE unit LIKE 'run:%'";
     for row in texts(shop.store(), journal) {

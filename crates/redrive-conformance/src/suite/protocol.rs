@@ -33,6 +33,7 @@ pub async fn every_step_of_the_protocol_comes_out_as_in_its_model(f: &Fixture) {
             workers: vec![None; ACTORS.workers],
             reapers: vec![None; ACTORS.reapers],
             now: at(0),
+            epochs: Vec::new(),
         };
         for (place, step) in walk.iter().enumerate() {
             walker.take(*step).await;
@@ -51,6 +52,8 @@ struct Walker<'a> {
     workers: Vec<Option<ModelClaim>>,
     reapers: Vec<Option<ModelClaim>>,
     now: Timestamp,
+    /// The epochs of the run in their order. The model numbers them from 1.
+    epochs: Vec<Epoch>,
 }
 
 impl Walker<'_> {
@@ -64,7 +67,7 @@ impl Walker<'_> {
                 let claim = ClaimRequest { queue: self.queue.clone(), ..claim_of(1, self.now) };
                 let claimed = self.f.claim(&claim).await.pop().expect("the model claims it");
                 self.workers[who] = Some(ModelClaim::of(
-                    claimed.epoch,
+                    self.numbered(claimed.epoch),
                     claimed.attempt,
                     claimed.history.counted,
                     claimed.history.deferrals,
@@ -89,7 +92,8 @@ impl Walker<'_> {
                 let run = self.f.run(self.id).await;
                 assert_eq!(lease, LeaseRef { id: self.id.0, epoch: run.lease_epoch });
                 let attempt = AttemptNumber(run.attempts + 1);
-                let claim = ModelClaim::of(lease.epoch, attempt, run.retry_count, run.deferrals);
+                let epoch = self.numbered(lease.epoch);
+                let claim = ModelClaim::of(epoch, attempt, run.retry_count, run.deferrals);
                 self.reapers[who] = Some(claim);
             }
             ModelStep::Operate(action) => {
@@ -106,8 +110,17 @@ impl Walker<'_> {
         self.state = state;
     }
 
+    fn numbered(&mut self, epoch: Epoch) -> Epoch {
+        if epoch != Epoch(0) && !self.epochs.contains(&epoch) {
+            assert!(self.epochs.last().is_none_or(|last| *last < epoch), "epochs only grow");
+            self.epochs.push(epoch);
+        }
+        Epoch(self.epochs.iter().filter(|known| **known <= epoch).count() as i64)
+    }
+
     fn lease(&self, claim: Option<ModelClaim>) -> LeaseRef {
-        LeaseRef { id: self.id.0, epoch: Epoch(claim.expect("it holds the run").epoch) }
+        let number = claim.expect("it holds the run").epoch;
+        LeaseRef { id: self.id.0, epoch: self.epochs[number as usize - 1] }
     }
 
     async fn renew(&self, claim: Option<ModelClaim>) {
@@ -117,16 +130,18 @@ impl Walker<'_> {
     }
 
     async fn finish(&self, claim: Option<ModelClaim>, end: ModelCompletion) {
-        let finish = claim.expect("it holds the run").finish(self.id, end, self.now);
+        let mut finish = claim.expect("it holds the run").finish(self.id, end, self.now);
+        finish.epoch = self.lease(claim).epoch;
         _ = self.f.store.finish_runs(&[finish], self.now).await.expect("answered");
     }
 
-    async fn compare(&self, walk: &[ModelStep]) {
+    async fn compare(&mut self, walk: &[ModelStep]) {
         let run: RunRecord = self.f.run(self.id).await;
+        let epoch = self.numbered(run.lease_epoch);
         let row = &self.state.row;
         let real = (
             RunState::of(run.status, run.next_retry_at.is_some()),
-            run.lease_epoch,
+            epoch,
             run.lease_owner.is_some(),
             run.attempts,
             run.retry_count,

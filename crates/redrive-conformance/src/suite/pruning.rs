@@ -1,7 +1,7 @@
 //! Pruning: which units may be removed, and how.
 
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Epoch, GiveUpReason, RunId, RunStatus, SampleId};
+use redrive_core::{AttemptNumber, GiveUpReason, RunId, RunStatus, SampleId};
 use serde_json::json;
 
 use super::{
@@ -281,7 +281,8 @@ pub async fn a_unit_is_pruned_by_its_id_its_attempts_and_its_epoch(f: &Fixture) 
     let filter = older_than(at(40));
     let key = f.begin_prune("one", &filter).await;
     for unit in [&run, &sample] {
-        assert_eq!((unit.id, unit.attempts, unit.epoch), (4, 1, Epoch(2)), "all differ");
+        assert_eq!((unit.id, unit.attempts), (4, 1));
+        assert!(![0, 1, 4].contains(&unit.epoch.0), "all differ: {unit:?}");
     }
     let one = Pruned { units: 1, attempts: 1 };
     assert_eq!(f.store.prune_runs(&key, &filter, &[run]).await.expect("pruned"), one);

@@ -1,10 +1,12 @@
 //! The methods of the store itself.
 
+use std::time::Duration;
+
 use redrive_core::AttemptNumber;
 
 use super::{
     Fixture,
-    samples::{at, finish, passed, run},
+    samples::{at, finish, retry, run},
 };
 use redrive_store::{AttemptRecord, UnitKind, UnitRow, Written};
 
@@ -42,10 +44,11 @@ pub async fn a_failed_call_leaves_nothing_and_the_next_one_works(f: &Fixture) {
     let planted = AttemptRecord::success(unit, AttemptNumber(1), at(1), at(1), "planted");
     f.store.append_attempts(&[planted]).await.expect("written");
     let before = f.run(id).await;
-    f.store.finish_runs(&[finish(&claimed, at(2), passed())], at(2)).await.expect_err("refused");
+    let failed = || retry(at(9), Duration::from_secs(1), true);
+    f.store.finish_runs(&[finish(&claimed, at(2), failed())], at(2)).await.expect_err("refused");
     assert_eq!(f.run(id).await, before);
 
-    let mut next = finish(&claimed, at(3), passed());
+    let mut next = finish(&claimed, at(3), failed());
     next.attempt = AttemptNumber(2);
     assert_eq!(f.store.finish_runs(&[next], at(3)).await.expect("finished"), [Written::Applied]);
 }

@@ -75,7 +75,7 @@ async fn many_categories_are_merged_by_submission() {
 async fn hold(database: &Database, category: &str, count: u32) -> tokio_postgres::Client {
     let raw = database.raw().await;
     let sql = format!(
-        "BEGIN; SELECT FROM redrive.runs WHERE category = '{category}'
+        "BEGIN; SELECT FROM redrive.ready_runs WHERE category = '{category}'
          ORDER BY submitted_at, id LIMIT {count} FOR UPDATE"
     );
     raw.batch_execute(&sql).await.unwrap();

@@ -44,8 +44,8 @@ pub(crate) async fn until_blocked(raw: &Client) -> i32 {
 
 fn insert(key: &str) -> String {
     format!(
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, ready, idempotency_key)
-         VALUES ('q', '1', 'epoch', true, '{key}')"
+        "INSERT INTO redrive.runs (queue, payload, submitted_at, idempotency_key)
+         VALUES ('q', '1', 'epoch', '{key}')"
     )
 }
 

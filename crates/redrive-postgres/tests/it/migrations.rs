@@ -3,9 +3,12 @@
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use jiff::Timestamp;
-use redrive_core::ItemId;
+use redrive_core::{Epoch, ItemId, RunId, RunState};
 use redrive_postgres::{MIGRATIONS, PostgresMigrator, PostgresOptions, PostgresStore};
-use redrive_store::{Direction, Error, Items, Migrator, latest_version};
+use redrive_store::{
+    Categories, ClaimRequest, Direction, Error, Items, Migrator, RunCompletion, RunFinish, Runs,
+    Verdict, WorkerId, Written, latest_version,
+};
 use tokio::task::JoinSet;
 
 use crate::server::{Database, connect, server_url, url_as};
@@ -47,7 +50,9 @@ async fn migrations_go_up_and_down_and_up_again_with_rows_in_every_table() {
             assert_eq!((applied.version, applied.name.as_str(), applied.applied_at), expected);
         }
         assert_eq!(status.applied.len(), MIGRATIONS.len());
-        database.raw().await.batch_execute(ROWS).await.unwrap();
+        let rows = ROWS
+            .replace(", ready) VALUES ('q', '{}', 'epoch', true)", ") VALUES ('q', '{}', 'epoch')");
+        database.raw().await.batch_execute(&rows).await.unwrap();
         database.raw().await.batch_execute(PIPELINE_ROWS).await.unwrap();
 
         let down = migrator.migrate_to(0, at).await.unwrap();
@@ -276,4 +281,92 @@ fn numbers_and_names_are_those_of_the_other_store() {
         }
     }
     assert_eq!(ours.len(), MIGRATIONS.len() * 2);
+}
+
+/// Runs of version 13 in every state: ready, due, waiting for a retry, held, given up, passed.
+const RUNS_IN_EVERY_STATE: &str = "
+    INSERT INTO redrive.runs (queue, payload, submitted_at, not_before, status, attempts, retry_count, next_retry_at,
+        first_attempt_at, error_class, error_message, ready, due_at, lease_owner, lease_epoch, lease_until, claimed_at)
+    VALUES
+        ('q', '1', 'epoch', NULL, 'discovered', 0, 0, NULL, NULL, NULL, NULL, true, NULL, NULL, 0, NULL, NULL),
+        ('q', '2', 'epoch', '2100-01-01', 'discovered', 0, 0, NULL, NULL, NULL, NULL, false, '2100-01-01', NULL, 0,
+            NULL, NULL),
+        ('q', '3', 'epoch', NULL, 'error', 1, 1, '2100-01-02', 'epoch', 'retryable', 'busy', false, '2100-01-02', NULL,
+            1, NULL, NULL),
+        ('q', '4', 'epoch', NULL, 'processing', 1, 1, NULL, 'epoch', 'retryable', 'busy', false, NULL, 'w', 2,
+            '2100-01-03', 'epoch'),
+        ('q', '5', 'epoch', NULL, 'error', 1, 0, NULL, 'epoch', 'final', 'broken', false, NULL, NULL, 1, NULL, NULL),
+        ('q', '6', 'epoch', NULL, 'passed', 1, 0, NULL, 'epoch', NULL, NULL, false, NULL, NULL, 1, NULL, NULL);
+    INSERT INTO redrive.attempts (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
+    SELECT 'run', id, 1, true, 'epoch', 'epoch', 'success', 'w' FROM redrive.runs WHERE attempts > 0";
+
+// OPS-2, RUN-7
+#[tokio::test]
+async fn runs_in_every_state_are_the_same_after_the_way_up_and_down() {
+    let database = Database::migrated().await;
+    database.migrate_to(13).await;
+    let raw = database.raw().await;
+    raw.batch_execute(RUNS_IN_EVERY_STATE).await.unwrap();
+    let columns = "SELECT to_jsonb(runs)::text FROM redrive.runs ORDER BY id";
+    let rows = async || -> Vec<String> {
+        let rows = raw.query(columns, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let before = rows().await;
+    database.migrate_to(latest_version(MIGRATIONS)).await;
+    let store = database.store().await;
+    let ids: Vec<RunId> = (1..=6).map(RunId).collect();
+    let runs = store.runs_by_id(&ids).await.unwrap();
+    let states: Vec<(RunState, u32, bool, bool)> = runs
+        .iter()
+        .map(|run| (run.state(), run.attempts, run.ready, run.due_at.is_some()))
+        .collect();
+    let expected = [
+        (RunState::Discovered, 0, true, false),
+        (RunState::Discovered, 0, false, true),
+        (RunState::WaitingForRetry, 1, false, true),
+        (RunState::Processing, 1, false, false),
+        (RunState::GivenUp, 1, false, false),
+        (RunState::Passed, 1, false, false),
+    ];
+    assert_eq!(states, expected);
+    database.migrate_to(13).await;
+    assert_eq!(rows().await, before);
+
+    // What passes at its first attempt afterwards comes down with its row of the ledger.
+    database.migrate_to(latest_version(MIGRATIONS)).await;
+    let store = database.store().await;
+    let claimed = store.claim_runs(&claim_of_one()).await.unwrap().remove(0);
+    assert!(claimed.epoch > Epoch(2), "higher than every epoch of before: {claimed:?}");
+    let finish = RunFinish {
+        id: claimed.id,
+        epoch: claimed.epoch,
+        attempt: claimed.attempt,
+        history: claimed.history,
+        started_at: Timestamp::UNIX_EPOCH,
+        ended_at: Timestamp::UNIX_EPOCH,
+        worker: WorkerId("w".to_owned()),
+        completion: RunCompletion::Judged {
+            verdict: Verdict::Passed,
+            result: Some("7".to_owned()),
+        },
+    };
+    let written = store.finish_runs(&[finish], Timestamp::UNIX_EPOCH).await.unwrap();
+    assert_eq!(written, [Written::Applied]);
+    database.migrate_to(13).await;
+    let passed = "SELECT status = 'passed' AND attempts = 1 AND result = '7' AND first_attempt_at = 'epoch'
+            AND lease_epoch > 2 AND NOT ready AND (SELECT count(*) FROM redrive.attempts WHERE unit_id = 1) = 1
+        FROM redrive.runs WHERE id = 1";
+    assert!(raw.query_one(passed, &[]).await.unwrap().get::<_, bool>(0));
+}
+
+fn claim_of_one() -> ClaimRequest {
+    ClaimRequest {
+        queue: "q".to_owned(),
+        categories: Categories::All,
+        limit: 1,
+        owner: WorkerId("w".to_owned()),
+        lease_until: Timestamp::UNIX_EPOCH,
+        now: Timestamp::UNIX_EPOCH,
+    }
 }

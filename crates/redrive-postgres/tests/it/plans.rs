@@ -17,16 +17,22 @@ use crate::server::Database;
 async fn filled(count: u32) -> Client {
     let raw = Database::migrated().await.raw().await;
     let fill = format!(
-        "INSERT INTO redrive.runs (queue, category, payload, submitted_at, status, ready, due_at,
-            next_retry_at, lease_owner, lease_until, lease_epoch)
-        SELECT 'q', 'c' || n % 3, '{{}}', now() + n * interval '1 ms', status, status = 'discovered',
-            CASE WHEN status = 'error' THEN now() END, CASE WHEN status = 'error' THEN now() END,
-            CASE WHEN status = 'processing' THEN 'w' END,
-            CASE WHEN status = 'processing' THEN now() END, 1
+        "INSERT INTO redrive.runs (queue, category, payload, submitted_at, status, next_retry_at)
+        SELECT 'q', 'c' || n % 3, '{{}}', now() + n * interval '1 ms', status, CASE WHEN n % 5 = 4 THEN now() END
         FROM (
-            SELECT n, (ARRAY['discovered', 'processing', 'passed', 'passed', 'error'])[n % 5 + 1]
+            SELECT n, (ARRAY['discovered', 'discovered', 'passed', 'discovered', 'error'])[n % 5 + 1]
             FROM generate_series(1, {count}) AS n
         ) AS given (n, status);
+        INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
+        SELECT queue, category, submitted_at, id, true FROM redrive.runs WHERE id % 5 = 0;
+        INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
+        SELECT 1, 'q', 'w', now(), min(id), max(id), array_agg(id)
+        FROM redrive.runs WHERE id % 5 = 1 GROUP BY id / 1000;
+        INSERT INTO redrive.run_passes (block, epoch, worker, run_ids, started_at, ended_at)
+        SELECT id >> 8, 1, 'w', array_agg(id), array_agg(now()), array_agg(now())
+        FROM redrive.runs WHERE id % 5 = 3 GROUP BY id >> 8;
+        INSERT INTO redrive.due_runs (queue, due_at, id, category, submitted_at, fresh)
+        SELECT queue, next_retry_at, id, category, submitted_at, false FROM redrive.runs WHERE id % 5 = 4;
         INSERT INTO redrive.items
             (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
         SELECT 'tiles', 'g', 'tile' || n, 'file:a', 1, 'ab', now()
@@ -61,8 +67,8 @@ async fn filled(count: u32) -> Client {
             FROM generate_series(1, {count}) AS n
         ) AS given (n, status);
         INSERT INTO redrive.attempts (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
-        SELECT 'run', id, 1, true, now(), now(), 'success', 'w' FROM redrive.runs;
-        ANALYZE redrive.runs, redrive.attempts, redrive.items, redrive.upload_groups, redrive.partition_state,
+        SELECT 'run', id, 1, true, now(), now(), 'success', 'w' FROM redrive.runs WHERE id % 5 IN (2, 4);
+        ANALYZE redrive.runs, redrive.ready_runs, redrive.due_runs, redrive.run_claims, redrive.run_passes, redrive.attempts, redrive.items, redrive.upload_groups, redrive.partition_state,
             redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
@@ -77,7 +83,7 @@ fn query(name: &str) -> &'static SqlQuery {
 /// `NAME where CONDITION` is a query over a selection.
 pub(crate) async fn prepare(raw: &Client, name: &str) {
     let (name, selection) = name.split_once(" where ").unwrap_or((name, "true"));
-    let sql = query(name).sql().replace("{selection}", selection);
+    let sql = query(name).sql().replace("{selection}", selection).replace("{runs}", "redrive.runs");
     raw.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
 }
 
@@ -100,7 +106,9 @@ pub(crate) async fn check(count: u32, expected: &[(&str, &[&str])]) {
 async fn check_in(raw: &Client, count: u32, expected: &[(&str, &[&str])]) {
     for (name, parts) in expected {
         let plan = plan(raw, name).await;
-        assert!(!plan.contains("Seq Scan"), "{name} with {count} runs:\n{plan}");
+        // Claims are few.
+        let others = plan.replace("Seq Scan on run_claims", "");
+        assert!(!others.contains("Seq Scan"), "{name} with {count} runs:\n{plan}");
         for part in *parts {
             assert!(plan.contains(part), "{name} with {count} runs lacks {part:?}:\n{plan}");
         }
@@ -111,25 +119,37 @@ async fn check_in(raw: &Client, count: u32, expected: &[(&str, &[&str])]) {
 #[tokio::test]
 async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
     let from = "(category = allowed.category) AND (ROW(submitted_at, id) >= ROW(";
+    let (claims, passes) = ("using run_claims_epoch", "using run_passes_block");
+    let tid = "TID Cond: (ctid = few.tid)";
     for count in [3, 30, 300, 3_000, 100_000] {
         check(
             count,
             &[
-                ("finish_runs", &["Index Scan using runs_pkey", "Index Cond: (id = given.id)"]),
-                ("renew_run_leases", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
-                ("release_runs", &["Index Scan using runs_pkey", "Index Cond: (id = held.id)"]),
-                ("claim_runs_any", &["using runs_ready", from, "TID Cond: (ctid = few.tid)"]),
-                ("claim_runs_of", &["using runs_ready", from, "TID Cond: (ctid = few.tid)"]),
-                ("promote_due_runs", &["using runs_due", "TID Cond: (ctid = few.tid)"]),
+                (
+                    "finish_runs",
+                    &["using runs_pkey", "(id = given", claims, "using run_claims_pkey"],
+                ),
+                ("renew_run_leases", &[claims, "using run_claims_pkey"]),
+                (
+                    "release_runs",
+                    &["using runs_pkey", "(id = given", claims, "using run_claims_pkey"],
+                ),
+                ("claim_runs_any", &["using ready_runs_key", from, tid, "using runs_pkey"]),
+                ("claim_runs_of", &["using ready_runs_key", from, tid, "using runs_pkey"]),
+                ("promote_due_runs", &["using due_runs_key", tid]),
                 ("idempotent_runs", &["using runs_idempotency", "(queue = requested.queue)"]),
-                ("next_due", &["using runs_due", "Index Cond: (queue = $1)"]),
-                ("expired_run_leases", &["using runs_held", "Index Cond: (lease_until <= $1)"]),
-                ("next_run_lease_end", &["using runs_held", "(lease_until > $1)"]),
-                ("runs_by_id", &["using runs_pkey"]),
+                ("next_due", &["using due_runs_key", "Index Cond: (queue = $1)"]),
+                ("runs_by_id", &["using runs_pkey", "ready_runs_key", "due_runs_key", passes]),
+                ("attempts_of", &["attempts_unit_id_kind_stage_attempt_key", passes]),
+                ("attempts_at", &["attempts_unit_id_kind_stage_attempt_key", passes]),
+                ("ledger_page", &["attempts_unit_id_kind_stage_attempt_key", passes]),
+                ("prunable_runs", &["using runs_pkey", passes]),
+                ("lock_due_runs", &["using runs_pkey", "using due_runs_key"]),
+                ("lock_ready_runs", &["using runs_pkey", "using ready_runs_key"]),
                 ("runs_page", &["using runs_pkey"]),
                 ("states_of_runs", &["runs_pkey"]),
-                ("retry_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named.id)"]),
-                ("cancel_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named.id)"]),
+                ("retry_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named"]),
+                ("cancel_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named"]),
                 ("resume_queue", &["paused_queues_queue_key"]),
                 ("move_items", &["Index Scan using items_pkey", "Index Cond: (id = step.id)"]),
                 ("named_items", &["items_upload_group_name_name_key", "(name = requested.name)"]),
@@ -175,15 +195,19 @@ async fn the_few_runs_in_a_state_are_found_without_what_ended() {
     let count = 100_000;
     let raw = filled(count).await;
     raw.batch_execute(
-        "UPDATE redrive.runs SET status = 'passed', ready = false, due_at = NULL, next_retry_at = NULL,
-            lease_owner = NULL, lease_until = NULL
-        WHERE id > 20;
-        ANALYZE redrive.runs",
+        "UPDATE redrive.runs SET status = 'passed', next_retry_at = NULL WHERE id > 20;
+        DELETE FROM redrive.ready_runs WHERE id > 20;
+        DELETE FROM redrive.due_runs WHERE id > 20;
+        DELETE FROM redrive.run_claims WHERE first_run > 20;
+        ANALYZE redrive.runs, redrive.ready_runs, redrive.due_runs, redrive.run_claims",
     )
     .await
     .unwrap();
     let expected: &[(&str, &[&str])] = &[
-        ("runs_page where status = 'processing' AND lease_owner IS NOT NULL", &["runs_held"]),
+        (
+            "runs_page where id IN (SELECT unnest(run_ids) FROM redrive.run_claims)",
+            &["using runs_pkey", "Seq Scan on run_claims"],
+        ),
         ("runs_page where status = 'cancelled'", &["runs_not_passed"]),
     ];
     check_in(&raw, count, expected).await;
@@ -197,8 +221,9 @@ async fn a_stretch_of_the_ledger_is_read_by_its_place_whatever_the_size_of_the_t
         check(
             count,
             &[
-                ("activity_counts", &["using attempts_pkey", stretch]),
-                ("activity_lags", &[stretch, "using runs_pkey", "(id = attempts.unit_id)"]),
+                ("activity_counts", &["using attempts_pkey", "using run_passes_pkey", stretch]),
+                ("activity_lags", &["using attempts_pkey", "using run_passes_pkey", stretch]),
+                ("activity_lags", &["using runs_pkey"]),
             ],
         )
         .await;
@@ -289,11 +314,12 @@ async fn the_backlog_of_a_queue_finds_by_index_what_is_ready_held_and_due() {
         let raw = filled(count).await;
         for name in ["backlog_any", "backlog_of"] {
             let plan = plan(&raw, name).await;
-            for index in ["paused_queues_queue_key", "runs_ready", "runs_held", "runs_due"] {
+            for index in ["paused_queues_queue_key", "ready_runs_key", "due_runs_key"] {
                 let part = format!("using {index}");
                 assert!(plan.contains(&part), "{name} with {count} runs lacks {part:?}:\n{plan}");
             }
-            assert!(!plan.contains("Seq Scan"), "{name} with {count} runs:\n{plan}");
+            let others = plan.replace("Seq Scan on run_claims", "");
+            assert!(!others.contains("Seq Scan"), "{name} with {count} runs:\n{plan}");
         }
     }
 }
@@ -366,17 +392,16 @@ async fn a_claim_of_a_paused_queue_touches_nothing_of_what_is_ready() {
 async fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_that_are_not_allowed() {
     let raw = Database::migrated().await.raw().await;
     let ahead = "
-        INSERT INTO redrive.runs
-            (queue, category, payload, submitted_at, status, ready, due_at, next_retry_at)
-        SELECT 'q', 'common', '{}', timestamptz '2020-01-01', 'discovered', true, NULL::timestamptz, NULL::timestamptz
-        FROM generate_series(1, 1000000)
-        UNION ALL
-        SELECT 'q', 'rare', '{}', '2020-01-01', 'error', false, timestamptz '2100-01-01', timestamptz '2100-01-01'
-        FROM generate_series(1, 1000000);";
+        INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
+        SELECT 'q', 'common', '2020-01-01', n, true FROM generate_series(1000, 1000999) AS n;
+        INSERT INTO redrive.due_runs (queue, due_at, id, category, submitted_at, fresh)
+        SELECT 'q', '2100-01-01', n, 'rare', '2020-01-01', false FROM generate_series(2000000, 2999999) AS n;";
     let wanted = "
-        INSERT INTO redrive.runs (queue, category, payload, submitted_at, ready)
-        SELECT 'q', 'rare', '{}', timestamptz '2026-01-01', true FROM generate_series(1, 10);
-        ANALYZE redrive.runs";
+        INSERT INTO redrive.runs (queue, category, payload, submitted_at)
+        SELECT 'q', 'rare', '{}', timestamptz '2026-01-01' FROM generate_series(1, 10);
+        INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
+        SELECT queue, category, submitted_at, id, true FROM redrive.runs;
+        ANALYZE redrive.runs, redrive.ready_runs, redrive.due_runs";
     let claim = &CLAIM;
     let due = &[("queue", "'q'"), ("now", "'2026-01-02'"), ("limit", "10000")];
     raw.batch_execute(wanted).await.unwrap();
@@ -386,7 +411,7 @@ async fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_that_are_no
     let few = pages_touched(&raw, "claim_runs_of", claim).await
         + pages_touched(&raw, "promote_due_runs", due).await;
     raw.batch_execute(ahead).await.unwrap();
-    raw.batch_execute("ANALYZE redrive.runs").await.unwrap();
+    raw.batch_execute("ANALYZE redrive.ready_runs, redrive.due_runs").await.unwrap();
     let many = pages_touched(&raw, "claim_runs_of", claim).await
         + pages_touched(&raw, "promote_due_runs", due).await;
     assert!(many < few + 60, "{few} pages without, {many} with two million ahead");
@@ -401,7 +426,7 @@ const SPY_ON_READS: &str = "
         FROM pg_catalog.pg_index WHERE indrelid = TG_RELID;
         RETURN NULL;
     END $$;
-    CREATE TRIGGER spy AFTER UPDATE ON redrive.runs EXECUTE FUNCTION public.look()";
+    CREATE TRIGGER spy AFTER UPDATE ON redrive.run_claims EXECUTE FUNCTION public.look()";
 
 /// Whatever a plan was made for, it is made again before long.
 #[tokio::test]
@@ -409,17 +434,15 @@ async fn a_plan_made_for_an_empty_table_does_not_last() {
     let database = Database::migrated().await;
     let raw = database.raw().await;
     raw.batch_execute(SPY_ON_READS).await.unwrap();
-    raw.batch_execute("ANALYZE redrive.runs").await.unwrap();
+    raw.batch_execute("ANALYZE redrive.run_claims").await.unwrap();
     let options = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
     let store = PostgresStore::connect(&database.url, options).await.unwrap();
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let lease = LeaseRef { id: 7, epoch: Epoch(1) };
+    let lease = LeaseRef { id: 7, epoch: Epoch(7) };
     assert_eq!(store.renew_leases(Leased::Run, &[lease], now).await.unwrap(), [Written::Stale]);
     let grow = "
-        INSERT INTO redrive.runs
-            (queue, payload, submitted_at, status, ready, lease_owner, lease_until, lease_epoch)
-        SELECT 'q', '{}', 'epoch', 'processing', false, 'w', 'epoch', 1
-        FROM generate_series(1, 5000)";
+        INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
+        SELECT n, 'q', 'w', 'epoch', n, n, ARRAY[n] FROM generate_series(1::bigint, 5000) AS n";
     raw.batch_execute(grow).await.unwrap();
     for _ in 0..64 {
         store.renew_leases(Leased::Run, &[lease], now).await.map(drop).unwrap();

@@ -277,7 +277,7 @@ async fn faults_of_the_server_are_sorted_by_what_one_can_do() {
     assert!(matches!(error, Error::ReadOnly { .. }) && error.is_transient(), "{error:?}");
     let error = submitting_with(&raising("P0001")).await;
     assert!(matches!(error, Error::Database { .. }), "{error:?}");
-    let error = submitting_with("DROP TABLE redrive.runs").await;
+    let error = submitting_with("DROP TABLE redrive.runs CASCADE").await;
     assert!(matches!(error, Error::NotOurs { .. }), "{error:?}");
 }
 

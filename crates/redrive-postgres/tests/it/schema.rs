@@ -61,7 +61,7 @@ async fn schema_sql_is_what_the_migrations_make() {
 async fn ledger_and_journal_cannot_be_emptied() {
     let database = Database::migrated().await;
     let raw = database.raw().await;
-    for table in ["attempts", "journal"] {
+    for table in ["attempts", "run_passes", "journal"] {
         for sql in [
             format!("TRUNCATE redrive.{table}"),
             format!("TRUNCATE redrive.runs, redrive.{table} CASCADE"),
@@ -80,12 +80,14 @@ async fn names_that_mean_nothing_are_refused_by_the_database() {
     let database = Database::migrated().await;
     let raw = database.raw().await;
     for sql in [
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, ready, status)
-            VALUES ('q', '{}', 'epoch', false, 'lost')",
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, ready, status)
-            VALUES ('q', '{}', 'epoch', false, 'processing')",
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, ready, due_at)
-            VALUES ('q', '{}', 'epoch', true, 'epoch')",
+        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
+            VALUES ('q', '{}', 'epoch', 'lost')",
+        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
+            VALUES ('q', '{}', 'epoch', 'processing')",
+        "INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
+            VALUES (1, 'q', 'w', 'epoch', 1, 1, '{}')",
+        "INSERT INTO redrive.run_passes (block, epoch, worker, run_ids, started_at, ended_at)
+            VALUES (0, 1, 'w', '{1,2}', '{epoch}', '{epoch}')",
         "INSERT INTO redrive.journal (at, actor) VALUES ('epoch', 'me')",
         "INSERT INTO redrive.attempts
             (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
@@ -185,8 +187,8 @@ async fn what_is_wrong_with_the_structure_is_found() {
         ("ALTER TABLE redrive.attempts DISABLE TRIGGER attempts_append_only", "redrive.attempts"),
         ("DROP TRIGGER journal_append_only ON redrive.journal", "redrive.journal"),
         (
-            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.runs_due'::regclass",
-            "redrive.runs_due",
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.run_passes_block'::regclass",
+            "redrive.run_passes_block",
         ),
         (
             "ALTER TABLE redrive.runs ADD CONSTRAINT small CHECK (id < 10) NOT VALID",

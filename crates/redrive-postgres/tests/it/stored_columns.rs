@@ -112,13 +112,58 @@ async fn of_submitted_runs() {
     stored.store.submit_runs(&[keyed], at(20)).await.unwrap();
     let mut expected = json!([{
         "queue": "a queue", "category": "a category", "payload": "\"a payload\"", "submitted_at": 10,
-        "not_before": 30, "due_at": 30, "ready": false, "status": "discovered", "attempts": 0,
+        "not_before": 30, "status": "discovered", "attempts": 0,
         "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "lease_epoch": 0
     }]);
     let mut second = expected[0].clone();
     second["idempotency_key"] = json!("a key");
     expected.as_array_mut().unwrap().push(second);
     Stored::check(&stored.rows("runs").await, &expected);
+    let due = json!({
+        "queue": "a queue", "category": "a category", "submitted_at": 10, "due_at": 30, "fresh": true
+    });
+    Stored::check(&stored.rows("due_runs").await, &json!([due, due]));
+    stored.store.submit_runs(&[new_run()], at(20)).await.unwrap();
+    let ready = json!([{
+        "queue": "a queue", "category": "a category", "submitted_at": 10, "fresh": true
+    }]);
+    Stored::check(&stored.rows("ready_runs").await, &ready);
+}
+
+#[tokio::test]
+async fn of_claimed_runs_and_of_runs_that_pass_at_their_first_attempt() {
+    let stored = Stored::new().await;
+    stored.store.submit_runs(&[new_run(), new_run()], at(20)).await.unwrap();
+    let claimed = stored.claim_runs(2).await;
+    let expected = json!([{
+        "epoch": 1, "queue": "a queue", "owner": "an owner", "lease_until": 50, "claimed_at": 20,
+        "first_run": 1, "last_run": 2, "run_ids": [1, 2]
+    }]);
+    Stored::check(&stored.rows("run_claims").await, &expected);
+    let finishes: Vec<RunFinish> = claimed
+        .iter()
+        .zip([None, Some("\"a result\"".to_owned())])
+        .map(|(run, result)| RunFinish {
+            id: run.id,
+            epoch: run.epoch,
+            attempt: run.attempt,
+            history: run.history,
+            started_at: at(20 + run.id.0),
+            ended_at: at(30 + run.id.0),
+            worker: worker("a worker"),
+            completion: RunCompletion::Judged { verdict: Verdict::Passed, result },
+        })
+        .collect();
+    assert_eq!(stored.store.finish_runs(&finishes, at(43)).await.unwrap(), [Written::Applied; 2]);
+    let time = |second: u32| format!("1970-01-01T00:00:{second}+00:00");
+    let expected = json!([{
+        "block": 0, "epoch": 1, "worker": "a worker", "run_ids": [1, 2], "started_at": [time(21), time(22)],
+        "ended_at": [time(31), time(32)], "results": [null, "\"a result\""]
+    }]);
+    Stored::check(&stored.rows("run_passes").await, &expected);
+    for table in ["ready_runs", "run_claims", "attempts"] {
+        Stored::check(&stored.rows(table).await, &json!([]));
+    }
 }
 
 #[tokio::test]
@@ -154,20 +199,24 @@ async fn of_finished_runs() {
     let expected = json!([
         {
             "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
-            "submitted_at": 10, "due_at": 45, "ready": false, "status": "error", "attempts": 9,
+            "submitted_at": 10, "status": "error", "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4, "lease_epoch": 1,
             "next_retry_at": 45, "first_attempt_at": 11, "error_class": "rate_limited",
             "error_code": "429", "error_message": "a message", "fingerprint": fingerprint,
-            "last_failure_at": 22, "claimed_at": 20
+            "last_failure_at": 22
         },
         {
             "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
-            "submitted_at": 10, "ready": false, "status": "needs_review", "attempts": 9,
+            "submitted_at": 10, "status": "needs_review", "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "lease_epoch": 1,
-            "first_attempt_at": 11, "result": "\"a result\"", "claimed_at": 20
+            "first_attempt_at": 11, "result": "\"a result\""
         }
     ]);
     Stored::check(&stored.rows("runs").await, &expected);
+    let expected = json!([{
+        "queue": "a queue", "category": "a category", "submitted_at": 10, "due_at": 45, "fresh": false
+    }]);
+    Stored::check(&stored.rows("due_runs").await, &expected);
     let expected = json!([
         {
             "kind": "run", "unit_id": claimed[0].id.0, "stage": "", "attempt": 9, "counted": true,

@@ -278,7 +278,8 @@ async fn rights_to_the_runs_alone_are_enough_and_without_them_it_is_refused() {
     let user = format!("shop_{}", database.name);
     let create = format!("CREATE ROLE {user} LOGIN PASSWORD 'secret'");
     let grant = format!(
-        "GRANT USAGE ON SCHEMA redrive TO {user}; GRANT SELECT, INSERT ON redrive.runs TO {user}"
+        "GRANT USAGE ON SCHEMA redrive TO {user}; GRANT SELECT, INSERT ON redrive.runs TO {user};
+        GRANT INSERT ON redrive.ready_runs, redrive.due_runs TO {user}"
     );
     admin.batch_execute(&create).await.unwrap();
     let mut client = connect(&url_as(&user, "secret", &database.name)).await;

@@ -285,7 +285,8 @@ async fn a_store_that_cannot_listen_works_all_the_same() {
     raw.batch_execute(&format!(
         "CREATE ROLE {user} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1;
          GRANT ALL ON SCHEMA redrive TO {user};
-         GRANT ALL ON ALL TABLES IN SCHEMA redrive TO {user}"
+         GRANT ALL ON ALL TABLES IN SCHEMA redrive TO {user};
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA redrive TO {user}"
     ))
     .await
     .unwrap();

@@ -1,0 +1,6 @@
+SELECT FROM redrive.run_claims AS claim
+WHERE EXISTS (
+    SELECT FROM unnest(:ids::bigint[]) AS named (id)
+    WHERE named.id BETWEEN claim.first_run AND claim.last_run AND named.id = ANY (claim.run_ids)
+)
+ORDER BY claim.id FOR UPDATE

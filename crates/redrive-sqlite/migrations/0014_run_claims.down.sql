@@ -1,0 +1,1 @@
+-- PostgreSQL gets tables for ready runs, claims and plain successes; SQLite writes runs in place.
