@@ -317,7 +317,7 @@ pub(crate) struct NoteArgs<R: Resource> {
     units: ChangeArgs<R>,
 
     /// The remark
-    #[arg(long, value_name = "TEXT", value_parser = |text: &str| Note::new(text).ok_or("the text is empty"))]
+    #[arg(long, value_name = "TEXT", value_parser = Note::new)]
     text: Note,
 }
 

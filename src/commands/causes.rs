@@ -201,7 +201,7 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
     if let Some((mark, text, ticket, reason)) = change {
         let change = CauseChange::new(mark, text.as_deref(), ticket.as_deref())
             .map_err(|error| CommandError::usage(error.to_string()))?;
-        let is_known = ops.change_cause(&fingerprint, &change, &operator(reason)).await;
+        let is_known = ops.change_cause(&fingerprint, change, &operator(reason)).await;
         if !is_known.map_err(failed)? {
             return Err(unknown());
         }
@@ -212,8 +212,7 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
         return Ok(Exit::Ok);
     }
     context.output.section("units", &cause.kinds)?;
-    let journal = ops.cause_journal(&fingerprint).await.map_err(failed)?;
-    context.output.section("journal", &journal)?;
+    context.output.section("journal", cause.journal.as_deref().unwrap_or_default())?;
     let stuck = cause.kinds.iter().filter(|kind| kind.stuck > 0).map(|kind| act_on(kind.kind));
     let commands: Vec<String> =
         stuck.map(|command| format!("redrive {command} --cause {fingerprint}")).collect();

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{fair::Fair, shop::Shop, web::ask};
+use crate::{
+    fair::Fair,
+    shop::Shop,
+    web::{FORM, ask, send},
+};
 
 /// The fingerprint of the cause whose message has these words.
 #[track_caller]
@@ -259,6 +263,69 @@ fn a_remark_on_any_unit_is_in_its_journal() {
         let (status, answer) = ask(server.address, "POST", "/v1/runs/retry", Some(&body));
         assert_eq!(status, 400, "{answer}");
     }
+}
+
+// CAU-4, OPS-4
+#[test]
+fn a_note_of_several_lines_stays_as_it_is_however_often_it_is_saved() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let cause = cause_of(&fair, "quota");
+    let path = format!("/causes/{cause}");
+    let journal = || fair.printed(&["causes", "show", &cause])["journal"].take();
+    for _ in 0..2 {
+        let page = server.text(&path);
+        let token = page.split("name=\"token\" value=\"").nth(1).unwrap();
+        let token = token.split('"').next().unwrap();
+        let form = format!("token={token}&mark=&note=one%0D%0Atwo%0Dthree&ticket=OPS-7");
+        let (status, answer) = send(server.address, "POST", &path, FORM, &form);
+        assert_eq!(status, 303, "{answer}");
+        assert_eq!(server.get(&format!("/v1{path}"))["note"], "one\ntwo\nthree");
+        assert_eq!(
+            journal().as_array().unwrap().len(),
+            1,
+            "nothing was changed by the second save"
+        );
+    }
+    assert!(server.text(&path).contains("cause.note"), "the page has the journal");
+    assert_eq!(server.get(&format!("/v1{path}"))["journal"], journal());
+    fair.told(&["causes", "note", &cause, "--text", "by\r\nhand", "--ticket", "OPS-7"]);
+    assert_eq!(journal()[1]["details"]["note"], "by\nhand");
+    assert_eq!(journal()[1]["details"]["ticket"], Value::Null, "the ticket is not new");
+    assert_eq!(fair.printed(&["causes"])[0].get("journal"), None, "lists are short");
+
+    fair.told(&["runs", "note", "2", "--text", "by\r\nhand"]);
+    let body = json!({ "ids": [2], "text": "over\rHTTP" });
+    assert_eq!(ask(server.address, "POST", "/v1/runs/note", Some(&body)).0, 200);
+    let form = "ids=2&text=on%0D%0Aa+page";
+    assert_eq!(send(server.address, "POST", "/runs/act/note", FORM, form).0, 200);
+    let story = fair.printed(&["why", "run:2"]);
+    let notes = story["journal"].as_array().unwrap().iter();
+    let notes: Vec<&str> = notes.filter_map(|entry| entry["details"]["note"].as_str()).collect();
+    assert_eq!(notes, ["by\nhand", "over\nHTTP", "on\na page"], "{story:#}");
+}
+
+// OPS-4
+#[test]
+fn a_note_that_is_too_long_is_refused_everywhere() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    for (text, refusal) in [
+        ("x".repeat(2_001), "the note has 2001 characters, and may have 2000"),
+        ("ä".repeat(9_000), "the note has 9000 characters, and may have 2000"),
+    ] {
+        let refused = fair.shop.run(&["runs", "note", "2", "--text", &text]).failed(2);
+        assert!(refused.contains(refusal), "{refused}");
+        let body = json!({ "ids": [2], "text": text });
+        let (status, refused) = ask(server.address, "POST", "/v1/runs/note", Some(&body));
+        assert!(status == 400 && refused.contains(refusal), "{refused}");
+        let form = format!("ids=2&text={text}");
+        let (status, refused) = send(server.address, "POST", "/runs/act/note", FORM, &form);
+        assert!(status == 400 && refused.contains(refusal), "{refused}");
+    }
+    let story = fair.printed(&["why", "run:2"]);
+    assert!(!story.to_string().contains("run.note"), "{story:#}");
+    fair.told(&["runs", "note", "2", "--text", &"ä".repeat(2_000)]);
 }
 
 // OPS-3, CAU-2

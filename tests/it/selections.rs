@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fair::{Fair, Serving},
-    web::{ask, send},
+    web::{FORM, ask, send},
 };
 
 /// The fields of the form of a page, some of them filled in, as a browser sends them. No value needs an escape.
@@ -134,8 +134,7 @@ fn a_preview_by_ids_can_be_confirmed() {
     let server = fair.serve(&[]);
     let preview = server.text("/runs/preview?action=retry&ids=2&ids=5");
     let body = filled_in(&preview, "/runs/act/retry", &[("reason", "again")]);
-    let kind = "application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin";
-    let (status, done) = send(server.address, "POST", "/runs/act/retry", kind, &body);
+    let (status, done) = send(server.address, "POST", "/runs/act/retry", FORM, &body);
     assert!(status == 200 && done.contains("2 done."), "{done}");
 }
 

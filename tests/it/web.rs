@@ -19,6 +19,9 @@ pub(crate) fn ask(
     send(address, method, path, "application/json", &body)
 }
 
+/// A form as a browser sends it.
+pub(crate) const FORM: &str = "application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin";
+
 /// The same with a body of any kind.
 #[track_caller]
 pub(crate) fn send(

@@ -26,30 +26,38 @@ impl Ops {
         self.read_causes(&CauseFilter { kind, fingerprint: None, since, hours_since, limit }).await
     }
 
-    /// A cause with all that is known of it.
+    /// A cause with all that is known of it, and its journal.
     pub async fn cause(&self, fingerprint: &str) -> Result<Option<CauseView>> {
+        let Some(cause) = self.one_cause(fingerprint).await? else { return Ok(None) };
+        let filter = JournalFilter { unit: Some(cause_unit(fingerprint)), action: None };
+        let entries = self.store().journal_page(&filter, 0, MAX_PAGE).await?;
+        let journal = Some(entries.into_iter().map(JournalView::from).collect());
+        Ok(Some(CauseView { journal, ..cause }))
+    }
+
+    async fn one_cause(&self, fingerprint: &str) -> Result<Option<CauseView>> {
         let fingerprint = Some(fingerprint.to_owned());
         let since = Timestamp::UNIX_EPOCH;
         let filter = CauseFilter { kind: None, fingerprint, since, hours_since: since, limit: 1 };
         Ok(self.read_causes(&filter).await?.pop())
     }
 
-    /// The journal of a cause, the newest entries last.
-    pub async fn cause_journal(&self, fingerprint: &str) -> Result<Vec<JournalView>> {
-        let filter = JournalFilter { unit: Some(cause_unit(fingerprint)), action: None };
-        let entries = self.store().journal_page(&filter, 0, MAX_PAGE).await?;
-        Ok(entries.into_iter().map(JournalView::from).collect())
-    }
-
-    /// Writes down what an operator knows of a cause. False if no failure ever had the cause.
+    /// Writes down what an operator knows of a cause, unless all of it is there already. False if no failure ever had
+    /// the cause.
     pub async fn change_cause(
         &self,
         fingerprint: &str,
-        change: &CauseChange,
+        change: CauseChange,
         by: &Operator,
     ) -> Result<bool> {
-        let written = self.store().change_cause(fingerprint, change, by).await?;
-        Ok(written == Written::Applied)
+        let Some(cause) = self.one_cause(fingerprint).await? else { return Ok(false) };
+        match change.unless_known(cause.note.as_deref(), cause.ticket.as_deref()) {
+            None => Ok(true),
+            Some(change) => {
+                let written = self.store().change_cause(fingerprint, &change, by).await?;
+                Ok(written == Written::Applied)
+            }
+        }
     }
 
     async fn read_causes(&self, filter: &CauseFilter) -> Result<Vec<CauseView>> {

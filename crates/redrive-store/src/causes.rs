@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::Message;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{AttemptRecord, FromRow, JournalEntry, Operator, Result, RowReader, UnitKind, Written};
+use crate::{
+    AttemptRecord, FromRow, JournalEntry, MAX_NOTE_CHARS, MAX_TICKET_CHARS, Operator, Result,
+    RowReader, TextTooLong, UnitKind, Written, operator_text,
+};
 
 /// A cause with the units that it stops and its failed attempts since a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,10 +156,6 @@ impl CauseMark {
     }
 }
 
-/// The longest note and the longest ticket, in characters.
-pub const MAX_NOTE_CHARS: usize = 2_000;
-pub const MAX_TICKET_CHARS: usize = 200;
-
 /// The most causes of one list.
 pub const MAX_CAUSES: u32 = 1_000;
 
@@ -175,8 +173,8 @@ pub struct CauseChange {
 pub enum InvalidCauseChange {
     #[error("nothing is to be changed: give a mark, a note or a ticket")]
     Empty,
-    #[error("the {what} has {chars} characters, and may have {max}")]
-    TooLong { what: &'static str, chars: usize, max: usize },
+    #[error(transparent)]
+    TooLong(#[from] TextTooLong),
 }
 
 impl CauseChange {
@@ -186,19 +184,22 @@ impl CauseChange {
         note: Option<&str>,
         ticket: Option<&str>,
     ) -> std::result::Result<Self, InvalidCauseChange> {
-        let text = |what, text: Option<&str>, max| {
-            let text = text.map(|text| Message::clean(text.trim()).to_string());
-            match text.as_ref().map(|text| text.chars().count()) {
-                Some(chars) if chars > max => Err(InvalidCauseChange::TooLong { what, chars, max }),
-                _ => Ok(text),
-            }
-        };
-        let note = text("note", note, MAX_NOTE_CHARS)?;
-        let ticket = text("ticket", ticket, MAX_TICKET_CHARS)?;
+        let note = note.map(|note| operator_text("note", note, MAX_NOTE_CHARS)).transpose()?;
+        let ticket =
+            ticket.map(|ticket| operator_text("ticket", ticket, MAX_TICKET_CHARS)).transpose()?;
         if mark.is_none() && note.is_none() && ticket.is_none() {
             return Err(InvalidCauseChange::Empty);
         }
         Ok(Self { mark, note, ticket })
+    }
+
+    /// Leaves out texts that are there already. `None` if nothing is left to change.
+    pub fn unless_known(self, note: Option<&str>, ticket: Option<&str>) -> Option<Self> {
+        let differs = |new: &String, old: Option<&str>| new.as_str() != old.unwrap_or_default();
+        let note = self.note.filter(|new| differs(new, note));
+        let ticket = self.ticket.filter(|new| differs(new, ticket));
+        let is_some = self.mark.is_some() || note.is_some() || ticket.is_some();
+        is_some.then_some(Self { mark: self.mark, note, ticket })
     }
 
     pub fn mark(&self) -> Option<Option<CauseMark>> {

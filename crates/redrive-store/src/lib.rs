@@ -32,6 +32,7 @@ mod runs;
 
 mod run_finish;
 
+mod operator_text;
 mod operators;
 mod queues;
 
@@ -64,8 +65,8 @@ mod store;
 
 pub use causes::{
     CauseChange, CauseFilter, CauseHour, CauseKind, CauseMark, CauseMiscount, CauseRecord, Causes,
-    InvalidCauseChange, MAX_CAUSES, MAX_NOTE_CHARS, MAX_TICKET_CHARS, cause_hours_pruned,
-    cause_records, cause_returned, cause_unit, hour_of,
+    InvalidCauseChange, MAX_CAUSES, cause_hours_pruned, cause_records, cause_returned, cause_unit,
+    hour_of,
 };
 pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]
@@ -83,6 +84,7 @@ pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
     MAX_SAMPLE_BYTES,
 };
+pub use operator_text::{MAX_NOTE_CHARS, MAX_TICKET_CHARS, TextTooLong, operator_text};
 pub use operators::{DataEdit, Operator, RunAction, RunChange};
 pub use paging::{MAX_PAGE_BYTES, PageLimit, PageRow};
 pub use partition_actions::{

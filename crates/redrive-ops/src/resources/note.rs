@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use redrive_core::Message;
-use redrive_store::{JournalEntry, Result, StateFilter};
+use redrive_store::{JournalEntry, MAX_NOTE_CHARS, Result, StateFilter, operator_text};
 use serde_json::json;
 
 use super::{Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, UnitChange};
@@ -16,10 +15,11 @@ const NOTE_BATCH: usize = 16;
 pub struct Note(String);
 
 impl Note {
-    /// `None` if the text is empty.
-    pub fn new(text: &str) -> Option<Self> {
-        let text = Message::clean(text.trim()).to_string();
-        (!text.is_empty()).then_some(Self(text))
+    /// An error says what is wrong with the text.
+    pub fn new(text: &str) -> std::result::Result<Self, String> {
+        let text =
+            operator_text("note", text, MAX_NOTE_CHARS).map_err(|error| error.to_string())?;
+        if text.is_empty() { Err("the text is empty".to_owned()) } else { Ok(Self(text)) }
     }
 }
 
@@ -27,7 +27,8 @@ impl Action for Note {
     const NAMES: &'static [&'static str] = &["note"];
 
     fn parse(name: &str, options: &ActionOptions) -> Option<Self> {
-        options.text.as_deref().filter(|_| name == "note").and_then(Self::new)
+        let text = options.text.as_deref().filter(|_| name == "note")?;
+        Self::new(text).ok()
     }
 
     fn name(&self) -> &'static str {

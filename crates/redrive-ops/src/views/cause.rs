@@ -5,11 +5,13 @@ use redrive_core::summary;
 use redrive_store::{CauseKind, CauseMark, CauseRecord, UnitKind, hour_of};
 use serde::Serialize;
 
+use super::JournalView;
+
 /// The hours of a sparkline.
 const HOURS: i64 = 24;
 
 /// What failures have in common: class, code and normalised message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CauseView {
     pub fingerprint: String,
@@ -43,6 +45,9 @@ pub struct CauseView {
     pub returned_at: Option<Timestamp>,
     /// The whole message of the first failure.
     pub full_message: String,
+    /// What was written down and reported, the newest entries last; lists of causes leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Vec<JournalView>>,
 }
 
 /// Failed attempts of one place.
@@ -119,6 +124,7 @@ impl CauseView {
             marked_by: cause.marked_by,
             returned_at: cause.returned_at,
             full_message: cause.message,
+            journal: None,
         }
     }
 

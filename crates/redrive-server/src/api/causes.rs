@@ -124,6 +124,6 @@ pub(crate) async fn change_cause(
     let by = app.operator(caller, note.reason.as_deref());
     let change = CauseChange::new(mark, note.note.as_deref(), note.ticket.as_deref())
         .map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
-    app.ops.change_cause(&cause.fingerprint, &change, &by).await?;
+    app.ops.change_cause(&cause.fingerprint, change, &by).await?;
     find(app, &cause.fingerprint).await
 }

@@ -80,8 +80,9 @@ pub(crate) async fn change<R: Changeable>(
     params: Params<R>,
 ) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
     if Note::NAMES.contains(&name) {
-        let missing = || ProblemDetails::bad_request("text: a note needs a text");
-        let note = Note::parse(name, &params.options).ok_or_else(missing)?;
+        let invalid = |problem| ProblemDetails::bad_request(format!("text: {problem}"));
+        let note = Note::new(params.options.text.as_deref().unwrap_or_default());
+        let note = note.map_err(invalid)?;
         return change_by(app, caller, path, note, params).await;
     }
     let action = R::Action::parse(name, &params.options).ok_or_else(|| {

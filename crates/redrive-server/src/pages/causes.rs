@@ -15,7 +15,8 @@ use super::{
     PageResult, charts,
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        address, excerpt, filter_choice, filter_field, given, json, number, unit_address, when,
+        address, excerpt, filter_choice, filter_field, given, journal, json, number, unit_address,
+        when,
     },
 };
 use crate::{
@@ -198,13 +199,14 @@ pub(super) async fn show(
                         div { (place.noun()) " " (place.place) ", " (number(place.attempts)) " failed attempts" }
                     } }
                     dt { "First" } dd { (when(cause.first_at, now)) }
-                    @if let Some(note) = &cause.note { dt { "Note" } dd { (note) } }
+                    @if let Some(note) = &cause.note { dt { "Note" } dd.lines { (note) } }
                     @if let Some(ticket) = &cause.ticket { dt { "Ticket" } dd { (ticket) } }
                 }
             }
             section.half { h2 { "Failed attempts of the last day" } (charts::sparkline(&cause.last_day)) }
             @if may_act(&caller) { section.half { h2 { "Note" } (note_form(&cause)) } }
             section { (json("First message", Some(&cause.full_message))) }
+            section { h2 { "Journal" } (journal(cause.journal.as_deref().unwrap_or_default(), false, now)) }
         }
     };
     let title = format!("Cause {}", cause.fingerprint);

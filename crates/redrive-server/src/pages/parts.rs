@@ -7,6 +7,7 @@ use redrive_ops::{
     views::{AttemptView, JournalView},
     words::{apart, rounded},
 };
+use redrive_store::MAX_NOTE_CHARS;
 use serde_json::Value;
 
 use crate::{api::data_token, problem::ProblemDetails};
@@ -176,7 +177,7 @@ pub(super) fn unit_journal(
             @if let Some((path, id)) = act {
                 form.actions method="post" action=(format!("{path}/act/note")) {
                     input type="hidden" name="ids" value=(id);
-                    label { "Note" input type="text" name="text" maxlength="500" required; }
+                    label { "Note" textarea name="text" rows="2" cols="40" maxlength=(MAX_NOTE_CHARS) required {} }
                     button type="submit" { "Add" }
                 }
             }
