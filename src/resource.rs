@@ -29,6 +29,7 @@ const PROGRESS_EVERY: u64 = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct SelectionArgs<R> {
     pub(crate) selection: Box<Selection>,
+    names_state: bool,
     resource: PhantomData<fn() -> R>,
 }
 
@@ -89,7 +90,7 @@ impl<R: Resource> FromArgMatches for SelectionArgs<R> {
         let named = matches.try_get_one::<String>("state").ok().flatten();
         let named = named.map(|value| state::<R>(value)).transpose().map_err(invalid)?;
         selection.state = named.or(R::STATE);
-        Ok(Self { selection, resource: PhantomData })
+        Ok(Self { selection, names_state: named.is_some(), resource: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -240,11 +241,11 @@ impl<R: Resource> ChangeArgs<R> {
     /// Refuses an empty selection, and ids together with filters.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
         let selection = &self.terms.selection;
-        let is_filtered = !selection.is_empty() || selection.state != R::STATE || self.all;
+        let is_filtered = !selection.is_empty() || self.terms.names_state || self.all;
         if !self.ids.is_empty() && is_filtered {
             return Err(CommandError::usage("ids cannot be combined with filters or --all"));
         }
-        if self.ids.is_empty() && selection.is_empty() && !self.all {
+        if self.ids.is_empty() && !is_filtered {
             let message = format!("no {}s are selected; nothing was changed", R::NOUN);
             let flag = R::TERMS.first().map_or("state", |term| term.name());
             let help = format!("select by id or by filters such as --{flag}, or pass --all");
@@ -294,7 +295,12 @@ pub(crate) async fn act<R: Changes<A>, A: Action>(
     ids.dedup();
     if ids.is_empty() {
         let message = format!("no {} matches; nothing was changed", R::NOUN);
-        return Err(CommandError::new(Exit::Refused, message));
+        let error = CommandError::new(Exit::Refused, message);
+        let waiting = ops.waiting_matches::<R, A>(&request.action, &request.selection).await;
+        return Err(match waiting.map_err(|error| ops.store_error(error))? {
+            Some(waiting) => error.help(format!("{waiting}; `--state waiting` takes them")),
+            None => error,
+        });
     }
     let above = request.action.confirm_above();
     if !args.how.dry_run && !args.how.yes && ids.len() > above {

@@ -213,23 +213,33 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
     }
     context.output.section("units", &cause.kinds)?;
     context.output.section("journal", cause.journal.as_deref().unwrap_or_default())?;
-    let stuck = cause.kinds.iter().filter(|kind| kind.stuck > 0).map(|kind| act_on(kind.kind));
-    let commands: Vec<String> =
-        stuck.map(|command| format!("redrive {command} --cause {fingerprint}")).collect();
+    let has_terminal = ops.may_have_terminal(&fingerprint).await.map_err(failed)?;
+    let commands = cause.kinds.iter().flat_map(|counts| commands(counts, has_terminal));
+    let commands: Vec<String> = commands
+        .map(|(command, flags)| format!("\n  redrive {command} --cause {fingerprint}{flags}"))
+        .collect();
     if !commands.is_empty() {
-        context.output.footer(&format!("once it is fixed: {}", commands.join("; ")))?;
+        context.output.footer(&format!("once it is fixed:{}", commands.concat()))?;
     }
     Ok(Exit::Ok)
 }
 
-/// The command that brings units of a kind back.
-fn act_on(kind: UnitKind) -> &'static str {
-    match kind {
-        UnitKind::Run => "runs retry",
-        UnitKind::Partition => "state retry [--clear-terminal]",
-        UnitKind::Item => "uploads reset",
-        UnitKind::Sample => "dlq reprocess",
-    }
+/// The commands that bring units of a kind back, each with what follows its `--cause`.
+fn commands(counts: &CauseKind, has_terminal: bool) -> Vec<(&'static str, &'static str)> {
+    let (stuck, waiting) = (counts.stuck > 0, counts.waiting > 0);
+    let commands: &[(bool, &str, &str)] = match counts.kind {
+        UnitKind::Run => &[(stuck, "runs retry", ""), (waiting, "runs retry", " --state waiting")],
+        UnitKind::Partition => {
+            &[(stuck, "state retry", ""), (has_terminal, "state retry", " --clear-terminal")]
+        }
+        // `uploads run` sends pending items, group by group.
+        UnitKind::Item => {
+            &[(stuck, "uploads reset", ""), (waiting, "uploads list", " --state pending")]
+        }
+        UnitKind::Sample => &[(stuck, "dlq reprocess", "")],
+    };
+    let meant = commands.iter().filter(|(is_meant, ..)| *is_meant);
+    meant.map(|(_, command, flags)| (*command, *flags)).collect()
 }
 
 /// A cause as lines of text.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    fair::Fair,
+    fair::{Fair, Serving},
     shop::Shop,
     web::{FORM, ask, send},
 };
@@ -66,11 +66,18 @@ fn causes_of_all_kinds_are_listed_with_the_units_that_they_stop() {
             table.contains("quota exceeded for 1234") && table.contains("pipeline flour/grind"),
             "{table}"
         );
-        let shown = fair.shop.run(&["causes", "show", &cause_of(&fair, "quota")]).ok();
-        assert!(
-            shown.contains("once it is fixed: redrive state retry [--clear-terminal] --cause "),
-            "{shown}"
-        );
+        let cause = cause_of(&fair, "quota");
+        let terminal = "also terminal ones …";
+        let retry = format!("once it is fixed:\n  redrive state retry --cause {cause}\n");
+        let shown = fair.shop.run(&["causes", "show", &cause]).ok();
+        assert!(shown.ends_with(&retry), "{shown}");
+        let server = fair.serve(&[]);
+        assert!(!server.text(&format!("/causes/{cause}")).contains(terminal));
+        fair.told(&["state", "mark-terminal", "partition:ads/1234/daily/2026-11-02"]);
+        let shown = fair.shop.run(&["causes", "show", &cause]).ok();
+        let clear = format!("{retry}  redrive state retry --cause {cause} --clear-terminal\n");
+        assert!(shown.ends_with(&clear), "{shown}");
+        assert!(server.text(&format!("/causes/{cause}")).contains(terminal));
     }
 }
 
@@ -143,11 +150,27 @@ fn a_run_that_waits_is_not_among_those_that_were_given_up() {
         assert_eq!((listed("waiting"), listed("given-up")), (vec![ids[0]], vec![ids[1]]));
         let table = shop.run(&["runs", "list"]).ok();
         assert!(table.contains("waiting_for_retry") && table.contains("given_up"), "{table}");
+        let waiting = shop.show(ids[0])["fingerprint"].as_str().unwrap().to_owned();
+        let retry = ["runs", "retry", "--cause", &waiting];
+        let none = shop.run(&retry).failed(4);
+        assert!(none.contains("1 run waits for its retry; `--state waiting` takes them"), "{none}");
+        let shown = shop.run(&["causes", "show", &waiting]).ok();
+        assert!(
+            shown.contains(&format!("redrive {} --state waiting\n", retry.join(" "))),
+            "{shown}"
+        );
+        let server = Serving::start(&shop, "127.0.0.1:0", &[]);
+        let body = json!({ "cause": waiting, "dry_run": true });
+        let (status, none) = ask(server.address, "POST", "/v1/runs/retry", Some(&body));
+        assert!(status == 422 && none.contains("1 run waits for its retry"), "{none}");
+        let page = server.text(&format!("/causes/{waiting}"));
+        let preview = page.split("href=\"").find(|link| link.contains("Retry 1 waiting …"));
+        let preview = preview.unwrap().split('"').next().unwrap().replace("&amp;", "&");
+        assert!(server.text(&preview).contains("1 would be done."), "{preview}");
         let retried = shop.run(&["runs", "retry", "--queue", "work", "-o", "json"]).json();
         assert_eq!(retried[0]["unit"], format!("run:{}", ids[1]));
         assert_eq!(retried.as_array().unwrap().len(), 1, "what waits goes on waiting");
-        let planned =
-            ["runs", "retry", "--queue", "work", "--state", "waiting", "--dry-run", "-o", "json"];
+        let planned = ["runs", "retry", "--state", "waiting", "--dry-run", "-o", "json"];
         assert_eq!(shop.run(&planned).json()[0]["unit"], format!("run:{}", ids[0]));
     }
 }

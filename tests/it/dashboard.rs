@@ -87,7 +87,7 @@ fn a_person_finds_a_cause_marks_it_and_brings_all_its_units_back() {
     let given_up = server.get("/v1/runs?state=given_up")["items"].as_array().unwrap().len();
     assert_eq!(given_up, 1, "the run of another cause stays");
     browser.open("/runs/1");
-    browser.write("form[action='/runs/act/note'] input[name=text]", "seen in the browser");
+    browser.write("form[action='/runs/act/note'] textarea", "seen in the browser");
     browser.click("form[action='/runs/act/note'] button");
     browser.wait_for("main", "1 done");
     browser.follow("Back");
@@ -130,7 +130,7 @@ fn what_a_person_types_stays_on_a_page_that_changes_until_it_is_left() {
     // A cancelled run has no form for its payload, and so no part around the form.
     fair.told(&["runs", "cancel", "2", "--yes"]);
     browser.wait_for("h1", "cancelled");
-    let typed = || browser.run("return document.querySelector('textarea').value");
+    let typed = || browser.run("return document.querySelector('textarea[name=payload]').value");
     assert!(typed().as_str().unwrap().ends_with(" and more"), "{}", typed());
     assert!(browser.has("form[action='/runs/act/retry']"), "the rest of the page is that of now");
     assert!(!browser.has("form[action='/runs/act/cancel']"), "the rest of the page is that of now");
@@ -143,17 +143,18 @@ fn what_a_person_types_stays_on_a_page_that_changes_until_it_is_left() {
     fair.told(&["runs", "cancel", "2", "--yes"]);
     browser.wait_for("h1", "cancelled");
     browser.run(
-        "const it = document.querySelector('textarea');
+        "const it = document.querySelector('textarea[name=payload]');
         it.focus(); it.value = it.defaultValue; it.blur()",
     );
-    browser.wait_until(|| !browser.has("textarea"), "a form that was left is removed");
+    browser
+        .wait_until(|| !browser.has("textarea[name=payload]"), "a form that was left is removed");
 
     // A field with the focus stays although nothing is typed yet.
     browser.click("form[action='/runs/act/retry'] input[name=reason]");
     fair.told(&["runs", "retry", "2", "--yes"]);
     browser.wait_for("h1", "discovered");
     assert_eq!(browser.run("return document.activeElement.name"), "reason");
-    assert!(browser.has("form[action='/runs/act/retry']") && browser.has("textarea"));
+    assert!(browser.has("form[action='/runs/act/retry']") && browser.has("textarea[name=payload]"));
     browser.run("document.activeElement.blur()");
     let is_gone = || !browser.has("form[action='/runs/act/retry']");
     browser.wait_until(is_gone, "a form that was left is removed");

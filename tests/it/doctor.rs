@@ -233,7 +233,7 @@ fn units_that_no_worker_serves_are_warnings() {
         let served = "the configuration declares the place of every unfinished unit";
         shop.submit("fine");
         assert!(shop.run(&["doctor"]).ok().contains(served));
-        shop.run(&["runs", "submit", "--queue", "wrok", "-q"]).ok();
+        shop.run(&["runs", "submit", "--queue", "wrok", "-q", "--allow-unknown"]).ok();
         let day = ["--since", "2026-01-01", "--until", "2026-01-02", "--allow-unknown", "-q"];
         let names = ["--source", "adds", "--customer-id", "1", "--query-name", "q"];
         shop.run(&[&["state", "backfill"], &names[..], &day].concat()).ok();

@@ -143,16 +143,7 @@ impl Fair {
 
     /// Starts to serve at an address.
     pub(crate) fn serve_at(&self, address: &str, environment: &[(&str, &str)]) -> Serving {
-        let mut command = self.shop.command(&["serve", "--listen", address]);
-        command.envs(environment.iter().copied());
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://");
-        let address = address.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
-        let folder = self.shop.folder.path().display().to_string();
-        Serving { child, address, folder, _said: said }
+        Serving::start(&self.shop, address, environment)
     }
 }
 
@@ -165,6 +156,19 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
+    pub(crate) fn start(shop: &Shop, address: &str, environment: &[(&str, &str)]) -> Self {
+        let mut command = shop.command(&["serve", "--listen", address]);
+        command.envs(environment.iter().copied());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://");
+        let address = address.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+        let folder = shop.folder.path().display().to_string();
+        Self { child, address, folder, _said: said }
+    }
+
     /// What the API answers. The name of the folder is `[FOLDER]`, as in the output of commands.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Value {

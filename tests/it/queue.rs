@@ -50,7 +50,7 @@ fn queues_are_listed_whether_declared_used_or_paused() {
         assert!(complaint.contains("no queue \"wrok\"; nothing was changed"), "{complaint}");
         assert!(complaint.contains("did you mean `work`? (--allow-unknown"), "{complaint}");
         shop.run(&["queue", "pause", "wrok", "--allow-unknown"]).ok();
-        shop.run(&["runs", "submit", "--queue", "old", "-q"]).ok();
+        shop.run(&["runs", "submit", "--queue", "old", "-q", "--allow-unknown"]).ok();
         let table = shop.run(&["queue", "list"]).ok();
         let names: Vec<&str> =
             table.lines().skip(1).map(|line| line.split(' ').next().unwrap()).collect();

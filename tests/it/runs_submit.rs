@@ -167,6 +167,30 @@ fn refused_lines_are_named_and_do_not_stop_the_rest() {
     }
 }
 
+// RUN-6, OPS-4
+#[test]
+fn a_queue_that_is_not_declared_is_refused_unless_it_is_intended() {
+    let shop = Shop::on_sqlite();
+    let submit = ["runs", "submit", "--queue", "wrok"];
+    let refused = shop.run(&submit).failed(4);
+    for words in ["declares no queue \"wrok\"", "did you mean `work`?", "--allow-unknown"] {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    let lines = [
+        json!({ "queue": "wrok" }),
+        json!({ "queue": "wrok", "allow_unknown": true }),
+        json!({ "queue": "work" }),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let from = ["runs", "submit", "--from", "-", "-o", "json"];
+    let some = shop.run_reading(&lines, &from);
+    assert_eq!(some.code, Some(3), "{some:#?}");
+    assert!(some.stdout.contains("declares no queue"), "{}", some.stdout);
+    shop.run(&[&submit[..], &["--allow-unknown"]].concat()).ok();
+    let all = shop.run_reading(&lines, &[&from[..], &["--allow-unknown"]].concat()).json();
+    assert_eq!(all["accepted"], 3, "{all}");
+}
+
 // RUN-6
 #[test]
 fn a_large_file_is_submitted_to_its_last_line() {
@@ -249,7 +273,8 @@ fn a_store_that_fails_on_the_way_keeps_what_it_acknowledged() {
             let check = "ALTER TABLE redrive.runs ADD CONSTRAINT boom CHECK (queue <> 'boom')";
             execute(shop.store(), check);
         }
-        let ended = shop.run(&["runs", "submit", "--from", "runs.jsonl", "-o", "json"]);
+        let ended =
+            shop.run(&["runs", "submit", "--from", "runs.jsonl", "-o", "json", "--allow-unknown"]);
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let result: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!((&result["accepted"], &result["through_line"]), (&json!(2_000), &json!(2_000)));

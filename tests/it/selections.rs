@@ -127,6 +127,53 @@ fn the_filters_of_the_page_of_partitions_and_its_actions_take_what_they_show() {
     assert!(newest.contains("No partitions match in this month."), "{newest}");
 }
 
+// OPS-4, CAU-3
+#[test]
+fn every_filter_of_a_page_has_an_action_on_all_that_match() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let retry = "Retry all that match …";
+    for (page, name, count) in [
+        ("/runs?code=65", retry, 2),
+        ("/runs?state=given_up", retry, 3),
+        ("/runs?queue=work&class=final", retry, 2),
+        ("/partitions?error=quota", retry, 8),
+        ("/uploads?code=422", "Reset all that match …", 2),
+        ("/uploads?state=given_up", "Reset all that match …", 2),
+        ("/dead-letters?code=65", "Reprocess all that match …", 6),
+    ] {
+        let [preview] = &links(&server.text(page), name)[..] else { panic!("{page}") };
+        let preview = server.text(preview);
+        assert!(preview.contains(&format!("{count} would be done.")), "{page}: {preview}");
+    }
+    assert!(!server.text("/runs").contains(retry), "no filter");
+    assert!(!server.text("/runs?code=999").contains(retry), "no match");
+}
+
+// OPS-4
+#[test]
+fn a_state_is_a_filter_of_an_action() {
+    for fair in Fair::both() {
+        let server = fair.serve(&[]);
+        for (command, path, state, count) in [
+            (["runs", "retry"], "/v1/runs/retry", "given-up", 3),
+            (["state", "retry"], "/v1/partitions/retry", "failed", 8),
+            (["uploads", "reset"], "/v1/items/reset", "given-up", 2),
+            (["dlq", "reprocess"], "/v1/dead-letters/reprocess", "dlq", 6),
+        ] {
+            let planned = fair.printed(&[&command[..], &["--state", state, "--dry-run"]].concat());
+            assert_eq!(planned.as_array().unwrap().len(), count, "{command:?}: {planned:#}");
+            let (status, planned) =
+                post(&server, path, &json!({ "state": state, "dry_run": true }));
+            assert_eq!((status, &planned["count"]), (200, &json!(count)), "{path}: {planned:#}");
+            let (status, refused) = post(&server, path, &json!({ "state": state }));
+            assert_eq!(status, 428, "the token of a dry run is required: {refused}");
+        }
+        let both = ask(server.address, "GET", "/v1/runs?status=passed&state=given_up", None);
+        assert!(both.0 == 400 && both.1.contains("more than once"), "{both:?}");
+    }
+}
+
 // OPS-4
 #[test]
 fn a_preview_by_ids_can_be_confirmed() {

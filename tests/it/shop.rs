@@ -115,11 +115,13 @@ impl Shop {
         self.submit_to("work", category)
     }
 
-    /// Submits a run, and says which it is.
+    /// Submits a run to any queue, and says which it is.
     #[track_caller]
     pub(crate) fn submit_to(&self, queue: &str, category: &str) -> i64 {
-        let arguments = ["runs", "submit", "--queue", queue, "--category", category, "-o", "json"];
-        self.run(&arguments).json()["id"].as_i64().unwrap()
+        let to = ["--queue", queue, "--category", category, "--allow-unknown"];
+        self.run(&[&["runs", "submit"], &to[..], &["-o", "json"]].concat()).json()["id"]
+            .as_i64()
+            .unwrap()
     }
 
     /// Submits runs of the categories to `work` and drains it.

@@ -151,7 +151,7 @@ fn what_comes_next_is_said_with_its_reason() {
         assert_eq!(story["next"]["at"], "2999-01-01T00:00:00Z");
         assert!(next(&shop, late).contains("the run was submitted to start no sooner"));
 
-        shop.run(&["runs", "submit", "--queue", "nobody", "-q"]).ok();
+        shop.run(&["runs", "submit", "--queue", "nobody", "-q", "--allow-unknown"]).ok();
         assert!(next(&shop, late + 1).ends_with("declares no queue \"nobody\": unroutable"));
     }
 }

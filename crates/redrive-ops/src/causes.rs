@@ -3,14 +3,17 @@
 use jiff::Timestamp;
 use redrive_core::{PartitionId, Unit};
 use redrive_store::{
-    CauseChange, CauseFilter, CauseRecord, JournalFilter, MAX_PAGE, Operator, Result, UnitKind,
-    Written, cause_unit,
+    CauseChange, CauseFilter, CauseRecord, JournalFilter, MAX_PAGE, Operator, Result, Selection,
+    StateFilter, UnitKind, Written, cause_unit,
 };
 
 use crate::{
     Ops,
     views::{CauseView, JournalView, last_day},
 };
+
+/// Partitions among which terminal ones are looked for.
+const TERMINAL_ROWS: u32 = 1_000;
 
 impl Ops {
     /// Causes since a time, by default of the last day.
@@ -40,6 +43,17 @@ impl Ops {
         let since = Timestamp::UNIX_EPOCH;
         let filter = CauseFilter { kind: None, fingerprint, since, hours_since: since, limit: 1 };
         Ok(self.read_causes(&filter).await?.pop())
+    }
+
+    /// Whether failed partitions of a cause are terminal. If there are very many, some may be.
+    pub async fn may_have_terminal(&self, fingerprint: &str) -> Result<bool> {
+        let state = Some(StateFilter { status: "failed", waiting: Some(false) });
+        let cause = Some(fingerprint.to_owned());
+        let selection = Selection { cause, state, ..Selection::default() };
+        let page = self.store().partitions_page(&selection, None, TERMINAL_ROWS).await?;
+        let (rules, now) = (self.partitions().rules(), self.now());
+        let is_full = page.len() >= TERMINAL_ROWS as usize;
+        Ok(is_full || page.iter().any(|partition| rules.selects(&selection, partition, now)))
     }
 
     /// Writes down what an operator knows of a cause, unless all of it is there already. False if no failure ever had

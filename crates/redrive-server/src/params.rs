@@ -27,6 +27,7 @@ pub(crate) type Pairs = Vec<(String, String)>;
 #[derive(Debug)]
 pub(crate) struct Params<R: Resource> {
     pub(crate) selection: Selection,
+    pub(crate) names_state: bool,
     pub(crate) ids: Vec<R::Id>,
     /// Whether everything is meant if there is no term.
     pub(crate) all: bool,
@@ -46,6 +47,7 @@ impl<R: Resource> Params<R> {
     pub(crate) fn read(pairs: &Pairs, others: &[&str]) -> Result<Self, ProblemDetails> {
         let mut params = Self {
             selection: Selection { state: R::STATE, ..Selection::default() },
+            names_state: false,
             ids: Vec::new(),
             all: false,
             options: ActionOptions::default(),
@@ -58,6 +60,12 @@ impl<R: Resource> Params<R> {
             newest: false,
         };
         for (name, value) in pairs {
+            let is_state = matches!(name.as_str(), "state" | "status");
+            if is_state && params.names_state {
+                let what = format!("{name}: the state is given more than once");
+                return Err(ProblemDetails::bad_request(what).allowed("one `state`"));
+            }
+            params.names_state |= is_state;
             if others.contains(&name.as_str()) {
                 params.set(name, value)?;
             } else if !set_term::<R>(&mut params.selection, name, value)? {

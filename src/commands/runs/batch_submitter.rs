@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use redrive_engine::{Clock, SystemClock};
-use redrive_ops::read_run;
+use redrive_ops::{Declarations, read_run};
 use redrive_store::{NewRun, Result, Store, SubmittedRun};
 use serde::Serialize;
 
@@ -65,6 +65,7 @@ impl TableRow for RefusedLine {
 pub(super) struct BatchSubmitter<'a> {
     store: &'a dyn Store,
     queue: Option<&'a str>,
+    declared: Option<&'a Declarations>,
     note: &'a dyn Fn(&str),
     batch: Vec<(u64, std::result::Result<NewRun, String>)>,
     bytes: usize,
@@ -74,15 +75,17 @@ pub(super) struct BatchSubmitter<'a> {
 }
 
 impl<'a> BatchSubmitter<'a> {
-    /// Lines without a queue go to `queue`. `note` prints refused lines.
+    /// Lines without a queue go to `queue`. Queues that are not in `declared` are refused. `note` prints refused lines.
     pub(super) fn new(
         store: &'a dyn Store,
         queue: Option<&'a str>,
+        declared: Option<&'a Declarations>,
         note: &'a dyn Fn(&str),
     ) -> Self {
         Self {
             store,
             queue,
+            declared,
             note,
             batch: Vec::new(),
             bytes: 0,
@@ -97,7 +100,7 @@ impl<'a> BatchSubmitter<'a> {
             return;
         }
         self.mark_batch_start();
-        let run = read_run(text, self.queue, None, self.started_at);
+        let run = read_run(text, self.queue, self.declared, self.started_at);
         let run = run.map_err(|refusal| refusal.to_string());
         self.bytes += run.as_ref().map_or(0, |run| run.payload().len());
         self.batch.push((number, run));

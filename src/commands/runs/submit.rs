@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use redrive::config::Config;
 use redrive_engine::{Clock, SystemClock};
-use redrive_ops::parse_instant;
+use redrive_ops::{Declarations, parse_instant};
 use redrive_store::{InvalidRun, NewRun, SubmittedRun};
 use serde::Serialize;
 use serde_json::Value;
@@ -26,6 +26,7 @@ use super::{
 use crate::{
     context::{ChosenStore, Context, IfMissing},
     exit::{CommandError, Exit},
+    open_store::{declarations, expect_declared},
     output::{TableColumn, TableRow},
 };
 
@@ -34,8 +35,10 @@ const READ_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each line of a file is an object with any of queue, category, payload, submitted_at, not_before and
-idempotency_key. Invalid lines are refused with their number and do not stop the others.
-Exit codes: 0 all runs are in the queue, now or before; 3 some lines were refused; 1 all lines were refused.
+idempotency_key. Invalid lines are refused with their number and do not stop the others. A queue that the
+configuration does not declare is refused, unless --allow-unknown is given or the line has \"allow_unknown\": true.
+Exit codes: 0 all runs are in the queue, now or before; 3 some lines were refused; 1 all lines were refused;
+4 the configuration does not declare the queue.
 
 An idempotency key is unique in its queue: submitting the same content again is a no-op, other content is
 refused.
@@ -75,6 +78,10 @@ pub(crate) struct RunsSubmitArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all =
           ["category", "payload", "submitted_at", "not_before", "idempotency_key"])]
     from: Option<PathBuf>,
+
+    /// Submit also to queues that the configuration does not declare
+    #[arg(long)]
+    allow_unknown: bool,
 }
 
 fn parse_json(text: &str) -> Result<Value, String> {
@@ -105,15 +112,16 @@ pub(crate) async fn run(args: RunsSubmitArgs, context: &Context) -> Result<Exit,
     };
     let file = args.from.as_deref().map(open).transpose()?;
     let config = context.config()?;
-    if let Some(queue) = &args.queue {
-        warn_if_undeclared(queue, config.as_ref(), context);
+    if let Some(queue) = args.queue.as_deref().filter(|_| !args.allow_unknown) {
+        expect_declared(context, |declared| declared.expect_queue(queue))?;
     }
+    let declared = config.as_ref().filter(|_| !args.allow_unknown).map(declarations).transpose()?;
     let chosen = context.store(config.as_ref())?;
     match (one, file) {
         (Some(run), _) => submit_one(&run, &chosen, config.as_ref(), context).await,
         (None, Some(file)) => {
             let queue = args.queue.as_deref();
-            submit_file(file, queue, &chosen, config.as_ref(), context).await
+            submit_file(file, queue, declared.as_ref(), &chosen, config.as_ref(), context).await
         }
         (None, None) => Err(CommandError::usage("give --queue NAME or --from FILE")),
     }
@@ -134,19 +142,6 @@ fn one(args: &RunsSubmitArgs) -> Result<NewRun, InvalidRun> {
         run = run.with_idempotency_key(key)?;
     }
     Ok(run)
-}
-
-/// No worker claims a run of an undeclared queue.
-fn warn_if_undeclared(queue: &str, config: Option<&Config>, context: &Context) {
-    if let Some(config) = config.filter(|config| config.queue(queue).is_none()) {
-        let help = match config.queues.as_slice() {
-            [] => "the configuration declares no queues".to_owned(),
-            _ => config.queue_suggestion(queue),
-        };
-        context
-            .output
-            .note(&format!("note: the configuration does not declare queue {queue:?}; {help}"));
-    }
 }
 
 async fn submit_one(
@@ -208,6 +203,7 @@ fn open(path: &Path) -> Result<SubmissionInput, CommandError> {
 async fn submit_file(
     input: SubmissionInput,
     queue: Option<&str>,
+    declared: Option<&Declarations>,
     chosen: &ChosenStore,
     config: Option<&Config>,
     context: &Context,
@@ -215,7 +211,7 @@ async fn submit_file(
     let store = chosen.open(config, IfMissing::Create).await?;
     let progress = progress(input.bytes, context);
     let note = |text: &str| progress.suspend(|| context.output.note(text));
-    let mut submitter = BatchSubmitter::new(&*store, queue, &note);
+    let mut submitter = BatchSubmitter::new(&*store, queue, declared, &note);
     let result = submit_lines(input, &mut submitter, &progress, chosen).await;
     progress.finish_and_clear();
     let counts = submitter.into_counts();

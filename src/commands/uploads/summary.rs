@@ -17,6 +17,11 @@ pub(super) struct UploadSummary {
     upload: String,
     group: String,
     outcome: &'static str,
+    #[serde(skip)]
+    pub(super) exit: Exit,
+    /// Whether every item that this call sent is uploaded.
+    #[serde(skip)]
+    had_all: bool,
     /// This count and the next two are those of this call.
     uploaded: usize,
     rejected: usize,
@@ -51,10 +56,23 @@ impl UploadSummary {
             let reason = failure.message().as_str().to_owned();
             Some(RejectedItemRow { id, status, code: failure.code().to_string(), reason })
         });
+        // Items that earlier calls gave up, or that became pending during this call, count as not uploaded.
+        let outcome = match report.outcome {
+            UploadOutcome::Success if counts.pending + counts.upload_giveup > 0 => {
+                UploadOutcome::Partial
+            }
+            outcome => outcome,
+        };
         Self {
             upload: group.upload.clone(),
             group: group.group.clone(),
-            outcome: report.outcome.name(),
+            outcome: outcome.name(),
+            exit: match outcome {
+                UploadOutcome::Success => Exit::Ok,
+                UploadOutcome::Partial => Exit::Partial,
+                UploadOutcome::Failure => Exit::Error,
+            },
+            had_all: report.outcome == UploadOutcome::Success,
             uploaded: report.count(|outcome| *outcome == ItemOutcome::Uploaded),
             rejected: report.count(is_rejected),
             given_up: report.count(is_given_up),
@@ -70,15 +88,6 @@ impl UploadSummary {
         }
     }
 
-    /// The exit code. Items that earlier calls gave up, or that became pending during this call, count as not uploaded.
-    pub(super) fn exit(&self, outcome: UploadOutcome) -> Exit {
-        match outcome {
-            UploadOutcome::Success if self.pending == 0 && self.given_up_in_all == 0 => Exit::Ok,
-            UploadOutcome::Success | UploadOutcome::Partial => Exit::Partial,
-            UploadOutcome::Failure => Exit::Error,
-        }
-    }
-
     pub(super) fn hints(&self) -> Option<String> {
         let Self { upload, group, .. } = self;
         let mut hints = Vec::new();
@@ -89,7 +98,7 @@ impl UploadSummary {
                 "{pending} {} pending; run the command again at {at}",
                 items(pending)
             )),
-            None if pending > 0 && self.outcome == UploadOutcome::Success.name() => {
+            None if pending > 0 && self.had_all => {
                 let items = if pending == 1 { "item" } else { "items" };
                 hints.push(format!(
                     "{pending} {items} became pending during the call; run the command again"

@@ -45,6 +45,9 @@ use crate::Ops;
 /// Units that change in one transaction.
 const BATCH: usize = 1_000;
 
+/// Units that wait are counted up to about this number.
+const MAX_COUNTED: usize = 10_000;
+
 /// Rows of a read that looks for ids.
 const SELECT_ROWS: u32 = 500;
 
@@ -162,6 +165,11 @@ pub trait Action: Clone + Debug + Send + Sync + 'static {
     /// The states that the action is about, if the selection names none; all if there are none.
     fn states(&self) -> &'static [StateFilter];
 
+    /// The state of units that wait, if the action takes them only when the selection names it.
+    fn waiting_state(&self) -> Option<StateFilter> {
+        None
+    }
+
     /// More units than this need a confirmation.
     fn confirm_above(&self) -> usize {
         20
@@ -223,6 +231,29 @@ impl Ops {
         ids.dedup();
         ids.truncate(max);
         Ok(Matching { ids, omits_unchanged: false })
+    }
+
+    /// In words: the units that wait and would match if the selection named their state.
+    pub async fn waiting_matches<R: Resource, A: Action>(
+        &self,
+        action: &A,
+        selection: &Selection,
+    ) -> Result<Option<String>> {
+        let state = action.waiting_state().filter(|_| selection.state.is_none());
+        if state.is_none() {
+            return Ok(None);
+        }
+        let selection = Selection { state, ..selection.clone() };
+        let mut ids = Vec::new();
+        self.add_matching::<R>(&selection, MAX_COUNTED, &mut ids).await?;
+        Ok(match ids.len() {
+            0 => None,
+            1 => Some(format!("1 {} waits for its retry", R::NOUN)),
+            many => {
+                let more = if many >= MAX_COUNTED { " or more" } else { "" };
+                Some(format!("{many}{more} {}s wait for their retry", R::NOUN))
+            }
+        })
     }
 
     async fn add_matching<R: Resource>(

@@ -102,6 +102,10 @@ impl Action for RunAction {
             Self::Cancel => const { &[state("discovered"), state("processing"), state("error")] },
         }
     }
+
+    fn waiting_state(&self) -> Option<StateFilter> {
+        (*self == Self::Retry).then_some(waiting("error", true))
+    }
 }
 
 /// Runs by id come with payloads of up to a megabyte each.

@@ -11,7 +11,7 @@ use redrive_store::PageLimit;
 use serde_json::Value;
 
 use super::{
-    bulk::{BulkOutcome, Confirmation, MAX_UNITS, confirm},
+    bulk::{BulkOutcome, Confirmation, MAX_UNITS, confirm, nothing_matches},
     page::{ListPage, PageBuilder},
 };
 use crate::{
@@ -103,12 +103,12 @@ async fn change_by<R: Changes<A>, A: Action>(
     let name = action.name();
     let by_id = !params.ids.is_empty();
     let selection = &params.selection;
-    let matches = !selection.is_empty() || selection.state != R::STATE || params.all;
-    if by_id && matches {
+    let is_filtered = !selection.is_empty() || params.names_state || params.all;
+    if by_id && is_filtered {
         let what = "`ids` excludes filters; nothing was changed";
         return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or filters, or `all`"));
     }
-    if !by_id && params.selection.is_empty() && !params.all {
+    if !by_id && !is_filtered {
         let what = format!("no {}s are selected; nothing was changed", R::NOUN);
         return Err(ProblemDetails::bad_request(what).allowed("either `ids`, or filters, or `all`"));
     }
@@ -128,6 +128,12 @@ async fn change_by<R: Changes<A>, A: Action>(
         ids.dedup();
     } else {
         ids = R::matching(&app.ops, &request, MAX_UNITS + 1).await?.ids;
+    }
+    if ids.is_empty()
+        && let Some(waiting) =
+            app.ops.waiting_matches::<R, A>(&request.action, &request.selection).await?
+    {
+        return Err(nothing_matches().with_detail(waiting).allowed("the state `waiting`"));
     }
     let Params { dry_run, token, .. } = params;
     apply::<R, A>(app, request, &ids, &Confirmation { dry_run, token, by_id }).await

@@ -122,7 +122,7 @@ pub(super) fn table(causes: &[CauseView], may_act: bool, now: Timestamp) -> Mark
                 }
                 td { (when(cause.first_at, now)) }
                 td { (when(cause.last_at, now)) }
-                td.nowrap { @for kind in &cause.kinds { div { (units(cause, kind, may_act)) } } }
+                td.nowrap { @for kind in &cause.kinds { div { (units(cause, kind, may_act, false)) } } }
             } } }
         } }
     }
@@ -140,7 +140,7 @@ fn mark(cause: &CauseView) -> Markup {
 }
 
 /// A link to the units of one kind, and one to the preview of the action that brings them back.
-fn units(cause: &CauseView, counts: &CauseKind, may_act: bool) -> Markup {
+fn units(cause: &CauseView, counts: &CauseKind, may_act: bool, has_terminal: bool) -> Markup {
     let Some(links) = KINDS.iter().find(|links| links.kind == counts.kind) else {
         return html! {};
     };
@@ -159,9 +159,12 @@ fn units(cause: &CauseView, counts: &CauseKind, may_act: bool) -> Markup {
         a href=(address(links.path, of_cause)) { (number(open)) " " (noun(open)) }
         @if may_act && counts.stuck > 0 {
             " · " a href=(address(&preview_path, preview.clone())) { (label) " " (number(counts.stuck)) " …" }
-            @if links.kind == UnitKind::Partition {
-                " · " a href=(address(&preview_path, preview.chain([("clear_terminal", "true")]))) { "also terminal ones …" }
+            @if has_terminal && links.kind == UnitKind::Partition {
+                " · " a href=(address(&preview_path, preview.clone().chain([("clear_terminal", "true")]))) { "also terminal ones …" }
             }
+        }
+        @if may_act && counts.waiting > 0 && links.kind == UnitKind::Run {
+            " · " a href=(address(&preview_path, preview.chain([("state", "waiting")]))) { (label) " " (number(counts.waiting)) " waiting …" }
         }
     }
 }
@@ -172,6 +175,7 @@ pub(super) async fn show(
     PathParams(fingerprint): PathParams<String>,
 ) -> PageResult<Response> {
     let cause = find_cause(&app, &fingerprint).await?;
+    let has_terminal = app.ops.may_have_terminal(&cause.fingerprint).await?;
     let now = app.ops.now();
     let body = html! {
         h1 { "Cause " (cause.code) " " (mark(&cause)) }
@@ -185,7 +189,7 @@ pub(super) async fn show(
         div.grid {
             section.half {
                 h2 { "Units" }
-                @for kind in &cause.kinds { p { (units(&cause, kind, may_act(&caller))) } }
+                @for kind in &cause.kinds { p { (units(&cause, kind, may_act(&caller), has_terminal)) } }
                 @if let Some(example) = &cause.example {
                     p { "Last failure: " (example_link(example)) ", " (when(cause.last_at, now)) }
                 }

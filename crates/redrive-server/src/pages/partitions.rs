@@ -32,6 +32,11 @@ impl Listed for PartitionView {
     const TITLE: &'static str = "Partitions";
     const LEAD: &'static str = "A partition is one day of one query for one customer of a source. \
         The validator decides whether it is good.";
+    const BULK: &'static [(&'static str, &'static str)] = &[
+        ("retry", "Retry all that match"),
+        ("pause", "Pause all that match"),
+        ("resume", "Resume all that match"),
+    ];
 
     fn address(key: &PartitionKey) -> String {
         partition_address(key)

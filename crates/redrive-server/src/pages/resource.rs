@@ -10,7 +10,7 @@ use redrive_store::{PageLimit, Selection, StateFilter};
 use super::{
     PageResult,
     causes::cause_address,
-    layout::{DashboardPage, NavSection},
+    layout::{DashboardPage, NavSection, may_act},
     parts::{
         address, excerpt, filter_choice, filter_field, more, number, pill, unit_address, when_text,
     },
@@ -34,6 +34,8 @@ pub(super) trait Listed: Resource {
     const SECTION: NavSection;
     const TITLE: &'static str;
     const LEAD: &'static str;
+    /// The actions on all that a filter matches, and their names.
+    const BULK: &'static [(&'static str, &'static str)] = &[];
 
     /// The page of a row.
     fn address(id: &Self::Id) -> String;
@@ -83,7 +85,12 @@ pub(super) async fn show_list<R: Listed>(
         p.lead { (R::LEAD) }
         (filters::<R>(selection, html! {}))
         (R::above(app, caller, selection).await?)
-        section { (table(app, &page.rows)) (more(next)) }
+        section {
+            @if may_act(caller) && !fields.is_empty() && !page.rows.is_empty() {
+                div.actions { (bulk_links::<R>(selection, R::BULK)) }
+            }
+            (table(app, &page.rows)) (more(next))
+        }
     };
     Ok(DashboardPage::new(R::SECTION, R::TITLE, body).render(app, caller))
 }
@@ -155,12 +162,9 @@ fn cell(app: &App, kind: ColumnKind, text: &str, address: impl Fn() -> String) -
 }
 
 /// Links to the previews of actions on everything that matches.
-pub(super) fn bulk_links<R: Listed + Changeable>(
-    selection: &Selection,
-    actions: &[(&str, &str)],
-) -> Markup {
+pub(super) fn bulk_links<R: Listed>(selection: &Selection, actions: &[(&str, &str)]) -> Markup {
     let mut fields = selection_fields::<R>(selection);
-    if selection.is_empty() {
+    if fields.is_empty() {
         fields.push(("all", "true".to_owned()));
     }
     let preview = |action: &str| {

@@ -20,7 +20,7 @@ use super::{
     parts::{
         act_button, address, attempts, edit_form, given, json, parse_json, pill, unit_journal, when,
     },
-    resource::{Listed, bulk_links},
+    resource::Listed,
 };
 use crate::{
     api::{change_queue, edit_run},
@@ -35,19 +35,19 @@ impl Listed for RunRecord {
     const SECTION: NavSection = NavSection::Runs;
     const TITLE: &'static str = "Runs";
     const LEAD: &'static str = "Runs of queues, by id.";
+    const BULK: &'static [(&'static str, &'static str)] =
+        &[("retry", "Retry all that match"), ("cancel", "Cancel all that match")];
 
     fn address(id: &RunId) -> String {
         format!("/runs/{id}")
     }
 
     async fn above(_: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {
-        let actions = [("retry", "Retry all that match"), ("cancel", "Cancel all that match")];
         Ok(html! {
             @if let (Some(queue), true) = (&selection.queue, may_act(caller)) {
                 section {
                     h2 { "Queue " (queue) }
                     div.actions {
-                        (bulk_links::<Self>(selection, &actions))
                         (act_button("/queues/pause", &[("queue", queue)], "Pause"))
                         form.inline method="post" action="/queues/resume" {
                             input type="hidden" name="queue" value=(queue);

@@ -14,7 +14,7 @@ use super::{
     parts::{
         act_button, address, attempts, given, json, number, pill, unit_journal, when, when_text,
     },
-    resource::{Listed, bulk_links},
+    resource::Listed,
 };
 use crate::{
     api::{SendRequest, group_view, send_group},
@@ -29,6 +29,7 @@ impl Listed for ItemRecord {
     const SECTION: NavSection = NavSection::Uploads;
     const TITLE: &'static str = "Uploads";
     const LEAD: &'static str = "Items of uploads. The receiver acknowledges each item.";
+    const BULK: &'static [(&'static str, &'static str)] = &[("reset", "Reset all that match")];
 
     fn address(id: &ItemId) -> String {
         format!("/uploads/{id}")
@@ -42,9 +43,7 @@ impl Listed for ItemRecord {
 
     async fn above(app: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {
         match selection.upload.clone().zip(selection.group.clone()) {
-            Some((upload, group)) => {
-                this_group(app, caller, selection, ItemGroup { upload, group }).await
-            }
+            Some((upload, group)) => this_group(app, caller, ItemGroup { upload, group }).await,
             None => Ok(html! {}),
         }
     }
@@ -55,20 +54,13 @@ fn group_address(upload: &str, group: &str) -> String {
 }
 
 /// Counts and actions of a group.
-async fn this_group(
-    app: &App,
-    caller: &Caller,
-    selection: &Selection,
-    group: ItemGroup,
-) -> PageResult<Markup> {
+async fn this_group(app: &App, caller: &Caller, group: ItemGroup) -> PageResult<Markup> {
     let ItemGroup { upload, group: name } = group.clone();
     if app.ops.store().item_counts(&group).await?.total() == 0 {
         return Ok(html! {});
     }
     let of = group.clone();
     let view = group_view(app, group).await?;
-    let selection = Selection { state: None, ..selection.clone() };
-    let reset = [("reset", "Reset items that were given up")];
     let sendable = view.pending > 0
         && view.sending_since.is_none()
         && app.group_sends.is_declared(&upload)
@@ -87,16 +79,13 @@ async fn this_group(
                     " Send started " (when_text(since, app.ops.now())) "."
                 }
             }
-            @if may_act(caller) {
+            @if sendable {
                 div.actions {
-                    @if let (true, Some(early)) = (sendable, early) {
+                    @if let Some(early) = early {
                         p { (early) "; sending now spends an attempt." }
                         (act_button("/uploads/send", &[("upload", &upload), ("group", &name), ("now", "true")], "Send pending items now"))
-                    } @else if sendable {
+                    } @else {
                         (act_button("/uploads/send", &[("upload", &upload), ("group", &name)], "Send pending items"))
-                    }
-                    @if view.upload_giveup > 0 {
-                        (bulk_links::<ItemRecord>(&selection, &reset))
                     }
                 }
             }
