@@ -1,6 +1,6 @@
 //! `redrive causes`: what failures of all kinds have in common (CAU-2, CAU-4).
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use redrive_engine::{Clock, SystemClock};
 use redrive_ops::{parse_fingerprint, parse_past, views::CauseView, words::between};
@@ -41,6 +41,10 @@ pub(crate) struct CausesArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_past)]
     since: Option<Timestamp>,
 
+    /// Only causes whose message or code contains this text, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+
     /// The most causes to print, up to 1000
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CAUSES)))]
@@ -67,14 +71,15 @@ Examples:
     /// Write a note or a ticket down; an empty text removes it
     #[command(after_help = "\
 Examples:
-  redrive causes note 68af3934cc71cda7 --text 'the provider is down' --ticket OPS-7")]
+  redrive causes note 68af3934cc71cda7 --text 'the provider is down' --ticket OPS-7",
+        group = ArgGroup::new("known").args(["text", "ticket"]).required(true).multiple(true))]
     Note {
         /// The fingerprint, as `redrive causes` prints it
         #[arg(value_parser = parse_fingerprint)]
         fingerprint: String,
 
         /// The note
-        #[arg(long, value_name = "TEXT", required_unless_present = "ticket")]
+        #[arg(long, value_name = "TEXT")]
         text: Option<String>,
 
         /// The ticket
@@ -173,7 +178,9 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
     let failed = |error| ops.store_error(error);
     let (fingerprint, change) = match args.command {
         None => {
-            let causes = ops.causes(args.kind, args.since, args.limit).await.map_err(failed)?;
+            let causes =
+                ops.causes(args.kind, args.since, args.search.as_deref(), args.limit).await;
+            let causes = causes.map_err(failed)?;
             let is_full = causes.len() >= args.limit as usize;
             context.output.list(causes)?;
             if is_full {

@@ -1,11 +1,11 @@
 //! `redrive why UNIT`: explains one unit (OPS-3).
 
 use clap::Args;
-use redrive::{InvalidUnit, Unit};
+use redrive::Unit;
 use redrive_ops::{
-    ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, Resource,
-    RunExplanation, SampleExplanation,
-    views::{AttemptView, JournalView, SampleView},
+    ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
+    SampleExplanation,
+    views::{AttemptView, JournalView},
     words::rounded,
 };
 use serde::Serialize;
@@ -29,15 +29,8 @@ Examples:
   redrive why partition:ads/1234567890/campaign_daily/2026-01-31")]
 pub(crate) struct WhyArgs {
     /// The unit: run:ID, item:ID, sample:ID or partition:SOURCE/CUSTOMER/QUERY/DATE
-    #[arg(value_parser = parse_unit)]
+    #[arg(value_parser = ExplainTarget::parse)]
     unit: ExplainTarget,
-}
-
-fn parse_unit(text: &str) -> Result<ExplainTarget, String> {
-    match text.strip_prefix("sample:") {
-        Some(id) if !id.contains('/') => SampleView::parse_id(id).map(ExplainTarget::Sample),
-        _ => text.parse().map(ExplainTarget::Unit).map_err(|error: InvalidUnit| error.to_string()),
-    }
 }
 
 pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, CommandError> {

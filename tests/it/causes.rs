@@ -60,6 +60,10 @@ fn causes_of_all_kinds_are_listed_with_the_units_that_they_stop() {
         }
         let of_runs = fair.printed(&["causes", "--kind", "run", "--since", "2h"]);
         assert_eq!(of_runs.as_array().unwrap().len(), 2);
+        for (text, found) in [("QUOTA", 1), ("422", 1), ("sack", 1), ("nothing like it", 0)] {
+            let causes = fair.printed(&["causes", "--search", text]);
+            assert_eq!(causes.as_array().unwrap().len(), found, "{text}: {causes}");
+        }
         assert_eq!(fair.printed(&["causes", "--limit", "1"]), json!([causes[0]]));
         let table = fair.shop.run(&["causes"]).ok();
         assert!(
@@ -72,6 +76,9 @@ fn causes_of_all_kinds_are_listed_with_the_units_that_they_stop() {
         let shown = fair.shop.run(&["causes", "show", &cause]).ok();
         assert!(shown.ends_with(&retry), "{shown}");
         let server = fair.serve(&[]);
+        let searched = server.text("/causes?search=Quota&kind=&since=");
+        assert!(searched.contains(&format!("75 <code>{}</code>", &cause[..8])), "{searched}");
+        assert!(!searched.contains("sack"), "{searched}");
         assert!(!server.text(&format!("/causes/{cause}")).contains(terminal));
         fair.told(&["state", "mark-terminal", "partition:ads/1234/daily/2026-11-02"]);
         let shown = fair.shop.run(&["causes", "show", &cause]).ok();
@@ -97,12 +104,13 @@ fn every_list_and_every_action_selects_units_by_their_last_failure() {
         ];
         for (list, act, words, code, class, units) in kinds {
             let cause = cause_of(&fair, words);
-            let terms: [&[&str]; 6] = [
+            let terms: [&[&str]; 7] = [
                 &["--cause", &cause],
                 &["--code", code],
                 &["--class", class, "--code", code],
                 &["--error", words],
                 &["--failed-since", "1h", "--cause", &cause],
+                &["--failed-since", "2020-01-01", "--code", code],
                 &["--failed-until", "9999-01-01T00:00:00Z", "--code", code],
             ];
             for terms in terms {
@@ -206,7 +214,7 @@ fn a_cause_that_was_fixed_and_comes_back_is_reported_once() {
         let long = shop.run(&["causes", "note", cause, "--text", &"x".repeat(2_001)]).failed(2);
         assert!(long.contains("the note has 2001 characters, and may have 2000"), "{long}");
         let empty = shop.run(&["causes", "note", cause]).failed(2);
-        assert!(empty.contains("--text"), "{empty}");
+        assert!(empty.contains("--text") && empty.contains("--ticket"), "{empty}");
     }
 }
 
@@ -362,7 +370,7 @@ fn the_state_of_everything_fits_on_one_screen() {
             "6 succeeded, 6 dlq",
             "paused",
             "quota exceeded for 1234",
-            "retried, after failure 1",
+            "due for a retry, after failure 1",
         ] {
             assert!(screen.contains(words), "{words}: {screen}");
         }

@@ -215,8 +215,16 @@ fn a_partition_is_found_by_any_spelling_of_its_key() {
         }
         let encoded = "partition:ads/1234/d%61ily/2026-11-02";
         assert_eq!(fair.printed(&["state", "inspect", encoded])[0]["query_name"], "daily");
-        let short = fair.shop.run(&["state", "retry", "ads/1234"]).failed(2);
-        assert!(short.contains("SOURCE/CUSTOMER/QUERY/DATE"), "{short}");
+        let short = fair.shop.run(&["state", "retry", "ads/12/34/daily/2026-11-02"]).failed(2);
+        assert!(short.contains("SOURCE/CUSTOMER/QUERY/DATE") && short.contains("%2F"), "{short}");
+        let bare = "ads/1234/daily/2026-11-02";
+        assert_eq!(fair.printed(&["why", bare])["unit"], format!("partition:{bare}"));
+        assert_eq!(
+            server.get(&format!("/v1/why?unit={bare}"))["unit"],
+            format!("partition:{bare}")
+        );
+        let no_day = fair.shop.run(&["why", "ads/m\u{fc}ller/daily/2026-09-77"]).failed(2);
+        assert!(no_day.contains("\"2026-09-77\" is not allowed: there is no such day"), "{no_day}");
         let zero = fair.shop.run(&["runs", "show", "02"]).failed(2);
         assert!(zero.contains("an id is a whole number, 1 or greater"), "{zero}");
         assert_eq!(post(&server, "/v1/runs/retry", &json!({ "ids": ["02"] })).0, 400);
@@ -245,6 +253,38 @@ fn the_api_refuses_options_that_an_action_does_not_have() {
     let body = json!({ "ids": [key], "clear_terminal": true, "force": true, "lane": "backfill" });
     let (status, done) = post(&server, "/v1/partitions/retry", &body);
     assert_eq!((status, &done["changes"][0]["outcome"]), (200, &json!("done")), "{done}");
+}
+
+// OPS-4
+#[test]
+fn a_wrong_request_is_answered_with_what_is_allowed_and_the_way_back() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let (status, refused) = ask(server.address, "GET", "/v1/causes?knd=run", None);
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    let expected = json!([400, "unknown field `knd`", "kind, since, search, limit"]);
+    assert_eq!(json!([status, refused["detail"], refused["allowed"]]), expected);
+    let home = format!("http://{}", server.address);
+    let page = |method, path, from: &str, body| {
+        let kind = format!("{FORM}\r\nAccept: text/html\r\nReferer: {from}");
+        send(server.address, method, path, &kind, body)
+    };
+    let (status, refused) = page("GET", "/runs/abc", "", "");
+    assert!(
+        status == 404 && refused.contains("an id is a whole number, 1 or greater"),
+        "{refused}"
+    );
+    assert!(refused.contains("<a href=\"/runs\">Go back</a>"), "{refused}");
+    for (from, back) in [
+        (format!("{home}/runs/2?x=1"), "/runs/2?x=1"),
+        ("http://elsewhere.example/runs/2".to_owned(), "/runs"),
+        (format!("{home}//elsewhere.example"), "/runs"),
+        (format!("{home}.elsewhere.example/"), "/runs"),
+    ] {
+        let (status, refused) = page("POST", "/runs/act/note", &from, "ids=2&text=+");
+        let link = format!("<a href=\"{back}\">Go back</a>");
+        assert!(status == 400 && refused.contains(&link), "{from}: {refused}");
+    }
 }
 
 // FIX-1, OPS-4

@@ -62,7 +62,7 @@ async fn measure(
     let mut cause = None;
     for _ in 0..ROUNDS {
         let begun = Instant::now();
-        let page = ops.causes(None, None, PAGE).await.map_err(failed)?;
+        let page = ops.causes(None, None, None, PAGE).await.map_err(failed)?;
         causes.push(milliseconds(begun));
         cause = page.into_iter().next().map(|cause| cause.fingerprint);
         let begun = Instant::now();

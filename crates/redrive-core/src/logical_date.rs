@@ -75,7 +75,7 @@ impl FromStr for LogicalDate {
     fn from_str(text: &str) -> Result<Self, InvalidUnit> {
         let shaped = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         let date: Option<Date> = text.parse().ok().filter(|_| shaped);
-        let problem = "write a calendar day as YYYY-MM-DD, from 0001-01-01 to 9999-12-31";
+        let problem = "there is no such day; write YYYY-MM-DD, from 0001-01-01 to 9999-12-31";
         date.ok_or_else(|| InvalidUnit::new("logical_date", text, problem))?.try_into()
     }
 }

@@ -138,7 +138,7 @@ impl FromStr for PartitionKey {
             return Err(InvalidUnit::new(
                 "partition",
                 text,
-                "write SOURCE/CUSTOMER/QUERY/DATE, each part percent-encoded",
+                "write SOURCE/CUSTOMER/QUERY/DATE; a slash or percent sign within a part is percent-encoded: %2F, %25",
             ));
         };
         Self::new(

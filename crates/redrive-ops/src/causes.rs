@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use redrive_core::{PartitionId, Unit};
 use redrive_store::{
-    CauseChange, CauseFilter, CauseRecord, JournalFilter, MAX_PAGE, Operator, Result, Selection,
-    StateFilter, UnitKind, Written, cause_unit,
+    CauseChange, CauseFilter, CauseRecord, JournalFilter, MAX_CAUSES, MAX_PAGE, Operator, Result,
+    Selection, StateFilter, UnitKind, Written, cause_unit,
 };
 
 use crate::{
@@ -16,17 +16,27 @@ use crate::{
 const TERMINAL_ROWS: u32 = 1_000;
 
 impl Ops {
-    /// Causes since a time, by default of the last day.
+    /// Causes since a time, by default of the last day. A search looks for a text in messages and codes, in upper or
+    /// lower case, among the first [`MAX_CAUSES`] causes.
     pub async fn causes(
         &self,
         kind: Option<UnitKind>,
         since: Option<Timestamp>,
+        search: Option<&str>,
         limit: u32,
     ) -> Result<Vec<CauseView>> {
         let day = last_day(self.now());
         let since = since.unwrap_or(day);
         let hours_since = since.min(day);
-        self.read_causes(&CauseFilter { kind, fingerprint: None, since, hours_since, limit }).await
+        let rows = if search.is_some() { MAX_CAUSES } else { limit };
+        let filter = CauseFilter { kind, fingerprint: None, since, hours_since, limit: rows };
+        let mut causes = self.store().causes(&filter).await?;
+        if let Some(text) = search.map(str::to_lowercase) {
+            let has_text = |part: &str| part.to_lowercase().contains(&text);
+            causes.retain(|cause| has_text(&cause.message) || has_text(&cause.code));
+            causes.truncate(limit as usize);
+        }
+        self.views_of(causes, since).await
     }
 
     /// A cause with all that is known of it, and its journal.
@@ -42,7 +52,8 @@ impl Ops {
         let fingerprint = Some(fingerprint.to_owned());
         let since = Timestamp::UNIX_EPOCH;
         let filter = CauseFilter { kind: None, fingerprint, since, hours_since: since, limit: 1 };
-        Ok(self.read_causes(&filter).await?.pop())
+        let found = self.store().causes(&filter).await?;
+        Ok(self.views_of(found, since).await?.pop())
     }
 
     /// Whether failed partitions of a cause are terminal. If there are very many, some may be.
@@ -74,11 +85,11 @@ impl Ops {
         }
     }
 
-    async fn read_causes(&self, filter: &CauseFilter) -> Result<Vec<CauseView>> {
+    async fn views_of(&self, causes: Vec<CauseRecord>, since: Timestamp) -> Result<Vec<CauseView>> {
         let mut views = Vec::new();
-        for cause in self.store().causes(filter).await? {
+        for cause in causes {
             let example = self.example(&cause).await?;
-            views.push(CauseView::new(cause, example, filter.since, self.now()));
+            views.push(CauseView::new(cause, example, since, self.now()));
         }
         Ok(views)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::HumanDuration;
+use redrive_core::{HumanDuration, LogicalDate};
 use redrive_engine::{Clock, SystemClock};
 
 /// Longer text is not an instant.
@@ -24,13 +24,17 @@ pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| ALLOWED.to_owned())
 }
 
-/// Parses an instant, or a duration before now such as `2h`.
+/// Parses an instant, a day, which means its midnight in UTC, or a duration before now such as `2h`.
 pub fn parse_past(text: &str) -> Result<Timestamp, String> {
+    if let Ok(day) = text.parse::<LogicalDate>() {
+        return parse_instant(&format!("{day}T00:00:00Z"));
+    }
     let ago = text.parse::<HumanDuration>().ok();
     let ago = ago.and_then(|ago| SignedDuration::try_from(Duration::from(ago)).ok());
     match ago.and_then(|ago| SystemClock.now().checked_sub(ago).ok()) {
         Some(at) => Ok(at),
-        None => parse_instant(text)
-            .map_err(|allowed| format!("{allowed}, or how long ago, such as 2h or 30d")),
+        None => parse_instant(text).map_err(|allowed| {
+            format!("{allowed}, a day such as 2026-01-31, or how long ago, such as 2h or 30d")
+        }),
     }
 }

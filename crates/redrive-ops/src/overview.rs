@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RetryForecast};
+use redrive_engine::RESERVED_QUEUES;
 use redrive_store::{Result, Selection, Served};
 
 use crate::{
@@ -58,7 +59,7 @@ impl OverviewReader<'_> {
             sources,
             pipeline_runs: runs,
             activity: window.minutes(),
-            causes: self.ops.causes(None, None, MAX_ROWS as u32).await?,
+            causes: self.ops.causes(None, None, None, MAX_ROWS as u32).await?,
         })
     }
 
@@ -138,7 +139,7 @@ impl OverviewReader<'_> {
                 at: at.to_string(),
                 kind: "partition",
                 name: partition.key.to_string(),
-                what: format!("retried, after failure {}", partition.attempt_count),
+                what: format!("due for a retry, after failure {}", partition.attempt_count),
             })
         };
         let mut due: Vec<DueView> = page.iter().filter_map(of_partition).collect();
@@ -185,9 +186,11 @@ fn partitions_by_state(sources: &[SourceCountView]) -> Vec<UnitCountView> {
     ]
 }
 
+/// Deliveries of notifiers are no work; they are shown among the queues.
 fn runs_by_state(queues: &[QueueStatsView]) -> Vec<UnitCountView> {
     let mut sums: Vec<UnitCountView> = Vec::new();
-    for (state, count) in queues.iter().flat_map(|queue| &queue.counts) {
+    let of_work = queues.iter().filter(|queue| !queue.queue.starts_with(RESERVED_QUEUES));
+    for (state, count) in of_work.flat_map(|queue| &queue.counts) {
         let name = run_state_name(*state);
         match sums.iter_mut().find(|sum| sum.state == name) {
             Some(sum) => sum.count += count,

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use axum::{
     body::{Bytes, HttpBody},
     extract::{
-        DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::BytesRejection,
+        DefaultBodyLimit, FromRequest, FromRequestParts, Request,
+        path::ErrorKind,
+        rejection::{BytesRejection, PathRejection},
     },
     http::{StatusCode, header, request::Parts},
     response::IntoResponse,
@@ -25,7 +27,38 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
         reject_nul(parts.uri.query().unwrap_or_default())?;
         axum::extract::Query::try_from_uri(&parts.uri)
             .map(|axum::extract::Query(params)| Self(params))
-            .map_err(|error| ProblemDetails::bad_request(error.body_text()))
+            .map_err(|error| invalid_fields(&error.body_text()))
+    }
+}
+
+/// In the words of [`Params`](crate::params::Params): "unknown field `knd`", and what is allowed.
+fn invalid_fields(rejection: &str) -> ProblemDetails {
+    let is_prefix = |prefix: &str| prefix.starts_with("Failed to deserialize");
+    let parts = rejection.split_once(": ").filter(|(prefix, _)| is_prefix(prefix));
+    let what = parts.map_or(rejection, |(_, what)| what);
+    let what = what.find("unknown field").and_then(|at| what.get(at..)).unwrap_or(what);
+    match what.split_once(", expected ") {
+        Some((what, allowed)) => {
+            let allowed = allowed.strip_prefix("one of ").unwrap_or(allowed).replace('`', "");
+            ProblemDetails::bad_request(what).allowed(allowed)
+        }
+        None => ProblemDetails::bad_request(what),
+    }
+}
+
+/// All numbers in paths are ids.
+fn invalid_path(rejection: &PathRejection) -> ProblemDetails {
+    let PathRejection::FailedToDeserializePathParams(failed) = rejection else {
+        return ProblemDetails::not_found(rejection.body_text());
+    };
+    match failed.kind() {
+        ErrorKind::ParseError { value, .. }
+        | ErrorKind::ParseErrorAtKey { value, .. }
+        | ErrorKind::ParseErrorAtIndex { value, .. } => {
+            let what = format!("the path has {value:?} in the place of an id");
+            ProblemDetails::not_found(what).allowed("an id is a whole number, 1 or greater")
+        }
+        _ => ProblemDetails::not_found(rejection.body_text()),
     }
 }
 
@@ -39,7 +72,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathPar
         axum::extract::Path::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Path(params)| Self(params))
-            .map_err(|error| ProblemDetails::not_found(error.body_text()))
+            .map_err(|error| invalid_path(&error))
     }
 }
 
@@ -62,7 +95,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Form<T> {
         axum::extract::Form::from_request(request, state)
             .await
             .map(|axum::extract::Form(sent)| Self(sent))
-            .map_err(|error| ProblemDetails::bad_request(error.body_text()))
+            .map_err(|error| invalid_fields(&error.body_text()))
     }
 }
 

@@ -35,7 +35,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    (header::REFERRER_POLICY, "same-origin"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::CACHE_CONTROL, "no-store"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -143,7 +143,7 @@ pub(crate) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let wants_html = wants_html(&request);
+    let back = wants_html(&request).then(|| page_before(&request));
     let response = match guard.authorize(&request) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -156,7 +156,10 @@ pub(crate) async fn guard(
     if problem.is_some_and(|problem| problem.has_kind(ProblemKind::TooManyWrongTokens)) {
         tokio::time::sleep(WRONG_TOKEN_DELAY).await;
     }
-    let mut response = if wants_html { problem_page(response) } else { response };
+    let mut response = match back {
+        Some(back) => problem_page(response, &back),
+        None => response,
+    };
     for (name, value) in HEADERS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -169,12 +172,25 @@ fn wants_html(request: &Request) -> bool {
     accept.contains("text/html") && !request.uri().path().starts_with("/v1/")
 }
 
+/// The page of this server from which a browser comes, or else the list to which the path belongs.
+fn page_before(request: &Request) -> String {
+    let headers = request.headers();
+    let host = text(headers, &header::HOST).unwrap_or_default();
+    let referer = text(headers, &header::REFERER).and_then(|from| from.split_once("://"));
+    let page = referer.and_then(|(_, rest)| rest.strip_prefix(host));
+    let asked = request.uri().path_and_query().map_or("", |asked| asked.as_str());
+    let is_path =
+        |page: &str| page.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
+    let is_other = |page: &&str| is_path(page) && *page != asked;
+    page.filter(is_other).unwrap_or(pages::list_of(request.uri().path())).to_owned()
+}
+
 /// Replaces a problem with an HTML page.
-fn problem_page(mut response: Response) -> Response {
+fn problem_page(mut response: Response, back: &str) -> Response {
     let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() else {
         return response;
     };
-    let mut page = pages::problem_page(&problem);
+    let mut page = pages::problem_page(&problem, back);
     for (name, value) in response.headers() {
         if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) {
             page.headers_mut().insert(name, value.clone());

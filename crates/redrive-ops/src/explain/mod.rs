@@ -13,7 +13,7 @@ mod run_next;
 mod sample;
 
 use jiff::Timestamp;
-use redrive_core::{SampleId, Unit};
+use redrive_core::{InvalidUnit, SampleId, Unit};
 use redrive_store::Result;
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub use partition_next::PartitionNext;
 pub use run::RunExplanation;
 pub use sample::{SampleExplanation, StageExplanation};
 
-use crate::{Ops, words::instant};
+use crate::{Ops, Resource, views::SampleView, words::instant};
 
 /// The explanation of a unit.
 #[derive(Debug, Clone, Serialize)]
@@ -41,6 +41,21 @@ pub enum ExplainTarget {
     Unit(Unit),
     /// A sample at all stages.
     Sample(SampleId),
+}
+
+impl ExplainTarget {
+    /// A unit as users write it. The name of the kind may be left out before the key of a partition. An error says
+    /// what is allowed.
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        let invalid = |error: InvalidUnit| error.to_string();
+        match text.split_once(':') {
+            Some(("sample", id)) if !id.contains('/') => SampleView::parse_id(id).map(Self::Sample),
+            None if text.contains('/') => {
+                text.parse().map(|key| Self::Unit(Unit::Partition(key))).map_err(invalid)
+            }
+            _ => text.parse().map(Self::Unit).map_err(invalid),
+        }
+    }
 }
 
 /// What happens next to a unit.

@@ -23,6 +23,8 @@ pub(crate) struct CauseListQuery {
     pub(crate) kind: Option<String>,
     /// The start of the period: an instant, or how long ago, such as `2h`; by default a day ago.
     pub(crate) since: Option<String>,
+    /// A text in the message or the code, in upper or lower case.
+    pub(crate) search: Option<String>,
     /// The most causes, 100 if not given.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000))]
     pub(crate) limit: Option<u32>,
@@ -57,7 +59,8 @@ pub(crate) async fn read(
     if !(1..=MAX_CAUSES).contains(&limit) {
         return Err(bad("limit", &limit.to_string(), format!("1 to {MAX_CAUSES}")));
     }
-    Ok(app.ops.causes(kind.transpose()?, since.transpose()?, limit).await?)
+    let search = query.search.as_deref();
+    Ok(app.ops.causes(kind.transpose()?, since.transpose()?, search, limit).await?)
 }
 
 /// Shows one cause.

@@ -1,7 +1,7 @@
 //! `/v1/why`.
 
 use axum::Json as Answer;
-use redrive_core::{InvalidUnit, SampleId, Unit};
+use redrive_core::Unit;
 use redrive_ops::{ExplainTarget, Explanation};
 use serde::Deserialize;
 
@@ -22,7 +22,10 @@ pub(crate) async fn why(
     app: AppState,
     QueryParams(WhyQuery { unit }): QueryParams<WhyQuery>,
 ) -> Result<Answer<Explanation>, ProblemDetails> {
-    let target = parse_target(&unit)?;
+    let target = ExplainTarget::parse(&unit).map_err(|problem| {
+        ProblemDetails::bad_request(format!("unit: {problem}"))
+            .allowed("run:ID, item:ID, sample:ID, partition:SOURCE/CUSTOMER/QUERY/DATE")
+    })?;
     let explanation = app.ops.explain(&target).await?;
     let dropped = match (&explanation, &target) {
         (None, ExplainTarget::Unit(Unit::Item(id))) => app.ops.drop_of(*id).await?,
@@ -30,21 +33,4 @@ pub(crate) async fn why(
     };
     let unknown = || dropped.unwrap_or_else(|| format!("there is no {unit}"));
     explanation.map(Answer).ok_or_else(|| ProblemDetails::not_found(unknown()))
-}
-
-fn parse_target(unit: &str) -> Result<ExplainTarget, ProblemDetails> {
-    let problem = |what: String| {
-        ProblemDetails::bad_request(format!("unit: {what}"))
-            .allowed("run:ID, item:ID, sample:ID, partition:SOURCE/CUSTOMER/QUERY/DATE")
-    };
-    match unit.strip_prefix("sample:") {
-        Some(id) if !id.contains('/') => {
-            let id = id.parse().map_err(|_| problem(format!("{id:?} is not an id")))?;
-            Ok(ExplainTarget::Sample(SampleId(id)))
-        }
-        _ => {
-            let unit = unit.parse().map_err(|error: InvalidUnit| problem(error.to_string()))?;
-            Ok(ExplainTarget::Unit(unit))
-        }
-    }
 }

@@ -82,6 +82,7 @@ pub(super) async fn list(
     let query = CauseListQuery {
         kind: given(query.kind.as_deref()).map(str::to_owned),
         since: given(query.since.as_deref()).map(str::to_owned),
+        search: given(query.search.as_deref()).map(str::to_owned),
         ..query
     };
     let causes = read_causes(&app, &query).await?;
@@ -90,6 +91,7 @@ pub(super) async fn list(
         h1 { "Causes" }
         p.lead { "Failures with the same class, code and message, over all kinds of work: the most stuck units first." }
         form.filters method="get" action="/causes" {
+            (filter_field("search", "Message or code", query.search.as_deref()))
             (filter_choice("kind", "Kind", query.kind.as_deref(), &names))
             (filter_field("since", "Attempts since", query.since.as_deref()))
             button type="submit" { "Show" }
@@ -116,7 +118,7 @@ pub(super) fn table(causes: &[CauseView], may_act: bool, now: Timestamp) -> Mark
                 td.number { (number(cause.attempts)) }
                 td { (charts::sparkline(&cause.last_day)) }
                 td.text {
-                    a href=(cause_address(&cause.fingerprint)) { (cause.code) } " " (mark(cause))
+                    a href=(cause_address(&cause.fingerprint)) { (cause.code) " " code { (short(&cause.fingerprint)) } } " " (mark(cause))
                     (excerpt(&cause.message))
                     span.lead { (cause.described_places()) }
                 }
@@ -126,6 +128,11 @@ pub(super) fn table(causes: &[CauseView], may_act: bool, now: Timestamp) -> Mark
             } } }
         } }
     }
+}
+
+/// Enough of a fingerprint to tell causes with one code apart.
+fn short(fingerprint: &str) -> &str {
+    fingerprint.get(..8).unwrap_or(fingerprint)
 }
 
 /// The mark, or that the cause came back.

@@ -132,14 +132,20 @@ fn escape_invisible(page: &str) -> String {
     escaped
 }
 
-pub(crate) fn problem_page(problem: &ProblemDetails) -> Response {
+/// The list to which a path belongs, or else the overview.
+pub(crate) fn list_of(path: &str) -> &'static str {
+    let lists = NavSection::ALL.iter().map(|(_, list, _)| *list).filter(|list| *list != "/");
+    lists.into_iter().find(|list| path.starts_with(list)).unwrap_or("/")
+}
+
+pub(crate) fn problem_page(problem: &ProblemDetails, back: &str) -> Response {
     let main = html! {
         main id="main" {
             section.problem {
                 h1 { (problem.title()) }
                 p { (problem.detail()) }
                 @if let Some(allowed) = problem.allowed_values() { p.lead { "Allowed: " (allowed) } }
-                p { a href="/" { "Go to the overview" } }
+                p { a href=(back) { "Go back" } " · " a href="/" { "Go to the overview" } }
             }
         }
     };

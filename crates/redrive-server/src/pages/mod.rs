@@ -26,7 +26,7 @@ use axum::{
     routing::{get, post},
 };
 
-pub(crate) use layout::problem_page;
+pub(crate) use layout::{list_of, problem_page};
 use redrive_ops::{
     Changeable,
     views::{PartitionView, PipelineRunView, SampleView},

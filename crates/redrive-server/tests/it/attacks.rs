@@ -9,7 +9,7 @@ use crate::{
 
 const HEADERS: [(&str, &str); 5] = [
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
+    ("referrer-policy", "same-origin"),
     ("x-frame-options", "DENY"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cache-control", "no-store"),
