@@ -38,7 +38,7 @@ fn a_person_sees_what_failed_retries_it_and_watches_it_become_good() {
     browser.wait_for("h1", "Causes");
     browser.click("a[href^='/partitions?cause=']");
     browser.wait_for("main", "quota exceeded");
-    browser.click("td a[href^='/causes/']");
+    browser.click("main a[href^='/causes/']");
     browser.wait_for("h1", "Cause 75");
     browser.follow("partition ads");
     assert!(browser.place().starts_with("/partitions/ads/1234/"), "{}", browser.place());

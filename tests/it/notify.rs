@@ -274,6 +274,9 @@ fn nobody_is_told_that_nobody_could_be_told() {
         let stats = shop.run(&["runs", "stats", "-o", "json"]).json();
         let stats = stats.as_array().unwrap().iter().find(|queue| queue["queue"] == QUEUE);
         assert_eq!(stats.unwrap()["unroutable"], false, "it is a queue that is served");
+        let status = shop.run(&["status"]).ok();
+        assert!(status.starts_with("1 run given up"), "a delivery is no work: {status}");
+        assert!(status.contains(QUEUE), "it is among the queues: {status}");
     }
 }
 

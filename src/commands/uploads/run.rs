@@ -115,7 +115,7 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
         return Err(CommandError::new(Exit::Error, message)
             .help("acknowledged items are kept; set a longer `lease` in the [[upload]]"));
     }
-    Ok(signal.unwrap_or_else(|| summary.exit))
+    Ok(signal.unwrap_or(summary.exit))
 }
 
 fn refused(refusal: &SendRefusal, group: &ItemGroup) -> CommandError {

@@ -12,7 +12,7 @@ use redrive_store::{PageLimit, Selection, SelectionTerm};
 use super::{
     PageResult,
     layout::{DashboardPage, NavSection, may_act},
-    parts::{address, filter_field, more, partition_address, pill, style_of},
+    parts::{address, excerpt, filter_field, more, partition_address, pill, style_of},
     resource::{Listed, bulk_links, filters, show_list},
 };
 use crate::{
@@ -40,6 +40,10 @@ impl Listed for PartitionView {
 
     fn address(key: &PartitionKey) -> String {
         partition_address(key)
+    }
+
+    fn own_cell(&self, heading: &str) -> Option<Markup> {
+        (heading == "next").then(|| excerpt(&self.why))
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
-use redrive_ops::{ChangeResult, Changeable, ColumnKind, Resource, TermText, UnitChange};
+use redrive_ops::{ChangeResult, Changeable, Column, ColumnKind, Resource, TermText, UnitChange};
 use redrive_store::{PageLimit, Selection, StateFilter};
 
 use super::{
@@ -86,10 +86,12 @@ pub(super) async fn show_list<R: Listed>(
         (filters::<R>(selection, html! {}))
         (R::above(app, caller, selection).await?)
         section {
+            // Instead of a column that says the same in every row.
+            @if let Some(cause) = &selection.cause { p { "Cause " a href=(cause_address(cause)) { code { (cause) } } } }
             @if may_act(caller) && !fields.is_empty() && !page.rows.is_empty() {
                 div.actions { (bulk_links::<R>(selection, R::BULK)) }
             }
-            (table(app, &page.rows)) (more(next))
+            (table(app, selection, &page.rows)) (more(next))
         }
     };
     Ok(DashboardPage::new(R::SECTION, R::TITLE, body).render(app, caller))
@@ -121,16 +123,19 @@ pub(super) fn filters<R: Listed>(selection: &Selection, others: Markup) -> Marku
     }
 }
 
-fn table<R: Listed>(app: &App, rows: &[R]) -> Markup {
+fn table<R: Listed>(app: &App, selection: &Selection, rows: &[R]) -> Markup {
     if rows.is_empty() {
         return html! { p.empty { "No " (R::NOUN) "s match." } };
     }
+    let is_shown =
+        |column: &&Column<R>| column.kind != ColumnKind::Cause || selection.cause.is_none();
+    let columns: Vec<&Column<R>> = R::COLUMNS.iter().filter(is_shown).collect();
     html! {
         div.scroll { table {
-            thead { tr { @for column in R::COLUMNS {
+            thead { tr { @for column in &columns {
                 th.number[is_number(column.kind)] { (title_case(column.heading)) }
             } } }
-            tbody { @for row in rows { tr { @for column in R::COLUMNS {
+            tbody { @for row in rows { tr { @for column in &columns {
                 @match row.own_cell(column.heading) {
                     Some(cell) => td.text { (cell) },
                     None => (cell(app, column.kind, &column.cell(row), || R::address(&row.id()))),

@@ -61,7 +61,7 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
     post("/v1/partitions/retry", both).await.problem(400);
     post("/v1/dead-letters/reprocess", json!({})).await.problem(400);
     post("/v1/dead-letters/reprocess", json!({ "ids": [1], "all": true })).await.problem(400);
-    post("/v1/items/reset", json!({ "state": "given_up" })).await.problem(400);
+    post("/v1/items/reset", json!({ "state": "given_up" })).await.problem(428);
     post("/v1/items/reset", json!({ "upload": "tiles" })).await.problem(428);
     post("/v1/pipeline-runs/1/cancel", json!({})).await.problem(409);
     post("/v1/pipelines/nobody/runs", json!({})).await.problem(404);
