@@ -1,3 +1,7 @@
+-- Sessions of a store join row by row; whole tables are joined here.
+SET LOCAL enable_seqscan = on;
+SET LOCAL enable_hashjoin = on;
+
 ALTER TABLE redrive.runs DROP CONSTRAINT runs_status_check,
     ADD COLUMN ready boolean NOT NULL DEFAULT false, ADD COLUMN due_at timestamptz, ADD COLUMN lease_owner text,
     ADD COLUMN lease_until timestamptz, ADD COLUMN claimed_at timestamptz,

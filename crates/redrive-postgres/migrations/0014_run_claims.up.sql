@@ -61,6 +61,10 @@ CREATE TRIGGER run_passes_append_only BEFORE TRUNCATE ON redrive.run_passes
 CREATE TRIGGER run_passes_pruned_alone BEFORE UPDATE OR DELETE ON redrive.run_passes
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_unless_pruning();
 
+-- Sessions of a store join row by row; whole tables are joined here.
+SET LOCAL enable_seqscan = on;
+SET LOCAL enable_hashjoin = on;
+
 INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
 SELECT queue, category, submitted_at, id, status = 'discovered' FROM redrive.runs WHERE ready;
 INSERT INTO redrive.due_runs (queue, due_at, id, category, submitted_at, fresh)

@@ -13,7 +13,7 @@ SELECT
         ),
     EXISTS (
         SELECT FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
-        JOIN redrive.runs AS run ON run.id = held.id
+        CROSS JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = held.id LIMIT 1) AS run
         WHERE claim.queue = :queue AND run.category = ANY (:categories)
     ),
     (

@@ -7,7 +7,7 @@ WITH stored AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT run.queue, run.status, run.next_retry_at IS NOT NULL AS waits, count(*) AS runs
     FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
-    JOIN redrive.runs AS run ON run.id = held.id
+    CROSS JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = held.id LIMIT 1) AS run
     GROUP BY run.queue, run.status, waits
 ),
 ready AS MATERIALIZED (

@@ -390,8 +390,13 @@ const RUNS: SelectionSql = SelectionSql::RUNS.stored_in(
         },
         StateSql {
             status: "processing",
-            condition: "id IN (SELECT unnest(run_ids) FROM redrive.run_claims)",
-            rows: None,
+            condition: "true",
+            rows: Some(
+                "(SELECT run.* FROM redrive.run_claims AS claim
+                 CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
+                 CROSS JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = held.id LIMIT 1) AS run
+                 ) AS runs",
+            ),
         },
         StateSql {
             status: "passed",
