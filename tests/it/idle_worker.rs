@@ -14,7 +14,7 @@ const IDLE: Duration = Duration::from_secs(3);
 
 const LEASE: Duration = Duration::from_secs(1);
 
-/// Serves so many queues for a while, and returns how often the index of held runs was searched.
+/// Serves so many queues for a while, and returns how often claims were read.
 async fn searches(url: &str, queues: usize) -> u64 {
     let migrator = redrive::migrator(&url.parse().unwrap()).unwrap();
     migrator.migrate_to(migrator.latest(), SystemClock.now()).await.unwrap();
@@ -36,8 +36,8 @@ async fn searches(url: &str, queues: usize) -> u64 {
     // Sessions report their statistics when they end.
     tokio::task::spawn_blocking(move || {
         execute(&url, "SELECT pg_stat_clear_snapshot()");
-        let sql =
-            "SELECT idx_scan::text FROM pg_stat_user_indexes WHERE indexrelname = 'runs_held'";
+        let sql = "SELECT (seq_scan + idx_scan)::text FROM pg_stat_user_tables
+            WHERE schemaname = 'redrive' AND relname = 'run_claims'";
         texts(&url, sql)[0].parse().unwrap()
     })
     .await

@@ -1,13 +1,13 @@
 //! `redrive dlq edit`: changes the data of a dead letter in an editor (FIX-2).
 
-use std::{env, fs, io::Write};
+use std::{env, fs, io::Write, time::Duration};
 
 use clap::Args;
 use redrive::{SampleId, SampleStatus};
 use redrive_ops::{Resource, views::SampleView};
 use redrive_store::Written;
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{process::Command, time::timeout};
 
 use crate::{
     context::{Context, IfMissing},
@@ -16,6 +16,8 @@ use crate::{
     operator::operator,
     signals::Signals,
 };
+
+const SIGNAL_PATIENCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -109,6 +111,12 @@ async fn edited(value: &Value) -> Result<Value, CommandError> {
         }
     };
     if !succeeded {
+        // Ctrl-C, which ended the editor, may arrive here a moment later.
+        if exit == Exit::Refused
+            && let Ok(signal) = timeout(SIGNAL_PATIENCE, signals.next()).await
+        {
+            exit = signal;
+        }
         return Err(CommandError::new(exit, "the editor failed; nothing was changed"));
     }
     let text = fs::read_to_string(file.path()).map_err(error)?;
