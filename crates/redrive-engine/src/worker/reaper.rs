@@ -5,17 +5,15 @@
 //! that it was read with. A lost worker is a failure like any other and goes through the same decision, so a unit that
 //! kills every worker is given up within its budget.
 //!
-//! A worker is lost if it is silent while the store can hear it. So before an attempt is counted as lost:
+//! A worker is lost if it is silent while the store can hear it. So before an attempt is counted as lost, the store took
+//! a write a sixth of a lease ago, or takes one without waiting. It may answer reads and take no writes, because its disk
+//! is full or another process holds its lock; pending renewals are written by then.
 //!
-//! - **The store answered, and its clock advanced steadily, for half a lease.** When the store was unavailable, or its
-//!   clock was set forward, every lease may have ended without a lost worker: the holders get time to renew, to write
-//!   results and to release what they stopped. A new reaper waits as long, because it does not know. So does a reaper
-//!   that was not scheduled for a while: other workers may have been suspended with it.
-//! - **The store took a write a sixth of a lease ago, or takes one without waiting.** It may answer reads and take no
-//!   writes, because its disk is full or another process holds its lock; pending renewals are written by then. The first
-//!   write of a reaper, and the first after one that failed, begins a wait of half a lease. To
-//!   avoid that wait, the reaper writes to a lease shortly before its end: a healthy holder renews much earlier. That
-//!   write changes nothing, since lease ends only move forward.
+//! **The first write after a doubt begins a wait of half a lease**, in which holders renew, write results and release what
+//! they stopped. There is doubt when a write failed, when the store did not answer, when its clock was set forward, and
+//! when the reaper was not scheduled for a while: then every lease may have ended without a lost worker. A new reaper is
+//! in doubt because it does not know. The reaper makes that write at once. Later it writes to a lease shortly before its
+//! end, because a healthy holder renews much earlier. These writes change nothing, since lease ends only move forward.
 //!
 //! Each queue, source or stage recovers its units in a task: a validator that takes long, fails or panics delays no other
 //! source.
@@ -26,11 +24,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_retry::{Stop, monotonic};
 use redrive_store::{ExpiredLease, LeaseRef, Result, Written};
-use tokio::{
-    sync::Mutex,
-    task::JoinSet,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::Mutex, task::JoinSet, time::timeout_at};
 
 use crate::worker::{
     finisher::report_finish,
@@ -119,8 +113,6 @@ struct Reaper {
     unavailable: bool,
     /// The clocks at the last check.
     clock: Option<ClockReading>,
-    /// When there was last a reason to doubt that a silent worker is lost.
-    doubt: Instant,
     probe: Arc<WriteProbe>,
     recoveries: JoinSet<Result<()>>,
 }
@@ -129,7 +121,6 @@ impl Reaper {
     fn new(lease: Duration, work: Arc<dyn Reaped>) -> Self {
         Self {
             lease,
-            doubt: monotonic(),
             reads: work.clone(),
             members: vec![work],
             unavailable: false,
@@ -161,7 +152,7 @@ impl Reaper {
                 () = tokio::time::sleep(rest) => {}
             }
             if asleep.elapsed() >= rest.saturating_add(lease_margin(self.lease)) {
-                self.doubt = monotonic();
+                self.probe.failed().await;
             }
         }
     }
@@ -172,11 +163,11 @@ impl Reaper {
     /// Reads the earliest end first. Usually it is in the future, and nothing else has to be read.
     async fn check(&mut self, known: &KnownLeases) -> Result<Duration> {
         let (lease, mut margin) = (self.lease, lease_margin(self.lease));
-        let now = self.read_clock();
+        let now = self.read_clock().await;
         let asked = monotonic();
         let mut next = self.leases().next_lease_end(THE_BEGINNING).await?;
         if std::mem::take(&mut self.unavailable) || asked.elapsed() >= lease / 2 {
-            self.doubt = monotonic();
+            self.probe.failed().await;
         }
         if known.is_in_doubt() {
             known.release_unknown().await?;
@@ -220,13 +211,12 @@ impl Reaper {
 
     /// How long no attempt may be counted as lost yet.
     async fn wait(&self) -> Duration {
-        let doubt = (self.lease / 2).saturating_sub(self.doubt.elapsed());
         let write = self.probe.last().await.and_then(|write| write.wait(self.lease));
-        doubt.max(write.unwrap_or_default())
+        write.unwrap_or_default()
     }
 
     /// The time that a whole check uses.
-    fn read_clock(&mut self) -> Timestamp {
+    async fn read_clock(&mut self) -> Timestamp {
         let now = ClockReading::now(self.leases().lease_now());
         let last = self.clock.replace(now);
         if last.is_some_and(|last| now.has_jumped_since(&last, lease_margin(self.lease))) {
@@ -234,7 +224,7 @@ impl Reaper {
                 work = self.names(),
                 "the lease clock was set forward; no worker is considered lost yet"
             );
-            self.doubt = now.local;
+            self.probe.failed().await;
         }
         now.shared
     }

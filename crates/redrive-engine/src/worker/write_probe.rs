@@ -36,7 +36,7 @@ pub(crate) struct WriteProbe(Mutex<LastWrite>);
 
 struct LastWrite {
     written: Option<ProbedWrite>,
-    /// Whether a write failed since.
+    /// Whether writes may have failed since.
     failed: bool,
 }
 
@@ -79,7 +79,7 @@ impl WriteProbe {
         self.0.lock().await.write(leases, probed, now, lease).await
     }
 
-    /// The store did not take a write.
+    /// The store did not take a write, or may not have taken those of others.
     pub(crate) async fn failed(&self) {
         *self.0.lock().await = LastWrite { written: None, failed: true };
     }

@@ -194,6 +194,28 @@ async fn nobody_is_lost_just_because_the_reaper_writes_first_when_the_store_take
     }
 }
 
+/// All processes were suspended, and resume while the store takes no writes.
+// RUN-7
+#[tokio::test(start_paused = true)]
+async fn a_suspended_worker_that_resumes_in_an_outage_takes_nobody_for_lost_after_it() {
+    for outage in (0..60_000).step_by(250).map(Duration::from_millis) {
+        let mut work = TinyWork::new(4, WorkerLimits::default(), |_, _| Act::Linger(OUTAGE));
+        work.writes_take = Duration::from_millis(1_700);
+        let work = Arc::new(work);
+        let workers = start_two(&work).await;
+        // Each reaper has made its first write.
+        pass(work.limits.lease * 2).await;
+        work.full.store(true, Ordering::SeqCst);
+        tokio::time::advance(work.limits.lease * 2).await;
+        pass(outage).await;
+        work.full.store(false, Ordering::SeqCst);
+        pass(work.limits.lease / 3).await;
+        let numbers = work.numbers().clone();
+        assert!(numbers.values().all(|number| number.attempts == 0), "after {outage:?}");
+        workers.iter().for_each(JoinHandle::abort);
+    }
+}
+
 /// It knows nothing of the outage, and the holders have not renewed yet.
 // RUN-7
 #[tokio::test(start_paused = true)]
