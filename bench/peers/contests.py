@@ -20,8 +20,8 @@ class Peer:
     name: str
     command: tuple[str, ...]  # {source}: a folder here, {cache}: where it is installed, {built}: what cargo built
     folder: str = ""  # unset: the name
-    share: float = 1.0  # of the jobs, for those that would take minutes for all of them
-    reference: bool = False  # not a rival: shown beside them, and no aim counts it
+    share: float = 1.0  # of the jobs, for those that would take more than a minute for all of them
+    reference: bool = False  # not a rival: shown beside them, and no target is about it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", self.folder or self.name)
@@ -68,9 +68,9 @@ class Contest:
     place: str  # postgres or folder
     measure: Measure
     peers: tuple[Peer, ...]
-    aim: float  # Redrive is to be so many times as good as the best rival
+    target: float  # Redrive is to be so many times as good as the best rival
     count: int = JOBS
-    rival: str = ""  # the aim is about this one alone
+    rival: str = ""  # the target is about this one alone
 
 
 REDRIVE = Peer("redrive", ("python3", "{source}/driver.py"))
@@ -78,21 +78,21 @@ ON_POSTGRES = (
     REDRIVE,
     node("graphile-worker"),
     node("pg-boss"),
-    rust("apalis", "apalis", share=0.2),
-    rust("awa", "awa", share=0.2),
+    rust("apalis", "apalis"),
+    rust("awa", "awa"),
     python("procrastinate", share=0.02),
 )
-ON_SQLITE = (REDRIVE, rust("apalis", "apalis", share=0.03), python("huey", share=0.02))
+ON_SQLITE = (REDRIVE, rust("apalis", "apalis", share=0.03), python("huey"))
 IN_PROCESS = (
     rust("redrive", "retry", "redrive"),
     rust("backon", "retry", "backon"),
     rust("tokio-retry2", "retry", "tokio-retry2"),
     rust("by hand", "retry", "by-hand", reference=True),
 )
-OF_PARTITIONS = (REDRIVE, python("dagster", share=0.003), python("prefect", share=0.01))
+OF_PARTITIONS = (REDRIVE, python("dagster"), python("prefect"))
 
 CONTESTS = (
-    Contest("postgres", "Jobs on PostgreSQL", "plain", "postgres", RATE, ON_POSTGRES, 1.3),
+    Contest("postgres", "Jobs on PostgreSQL", "plain", "postgres", RATE, ON_POSTGRES, 3),
     Contest(
         "postgres-failing",
         "Jobs on PostgreSQL, one in five failing once",
@@ -100,7 +100,7 @@ CONTESTS = (
         "postgres",
         RATE,
         ON_POSTGRES,
-        1.3,
+        2.5,
     ),
     Contest("sqlite", "Jobs on SQLite", "plain", "folder", RATE, ON_SQLITE, 10, rival="huey"),
     Contest(
@@ -113,7 +113,7 @@ CONTESTS = (
         10,
         rival="huey",
     ),
-    Contest("partitions", "Partitions", "partitions", "folder", MS, OF_PARTITIONS, 50, count=10_000),
+    Contest("partitions", "Partitions", "partitions", "folder", MS, OF_PARTITIONS, 50, count=200),
     Contest(
         "retry",
         "A call in a process that succeeds at once",

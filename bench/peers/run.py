@@ -27,7 +27,7 @@ TURN_LIMIT_S = 240
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/peers")
     parser.add_argument("cache", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--print", action="store_true")

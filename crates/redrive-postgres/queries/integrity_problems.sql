@@ -1,5 +1,5 @@
 -- PostgreSQL only; SQLite has PRAGMA integrity_check. Finds invalid indexes, constraints that are not
--- validated, and missing triggers of ledger and journal.
+-- validated, missing triggers of ledger and journal, and runs that are in two places of their queue at once.
 SELECT format('index %s is invalid; rebuild it with REINDEX INDEX', index.indexrelid::regclass)
 FROM pg_catalog.pg_index AS index
 JOIN pg_catalog.pg_class AS relation ON relation.oid = index.indrelid
@@ -25,4 +25,14 @@ WHERE NOT EXISTS (
     WHERE relation.relnamespace = 'redrive'::regnamespace
         AND relation.relname = kept.name AND trigger.tgname = kept.trigger
         AND trigger.tgenabled IN ('O', 'A')
+)
+UNION ALL
+(
+    SELECT format('run:%s is ready, waiting or claimed more than once', id)
+    FROM (
+        SELECT id FROM redrive.ready_runs
+        UNION ALL SELECT id FROM redrive.due_runs
+        UNION ALL SELECT unnest(run_ids) FROM redrive.run_claims
+    ) AS place
+    GROUP BY id HAVING count(*) > 1 ORDER BY id LIMIT 20
 )

@@ -69,7 +69,7 @@ async fn by_redrive(calls: u32) -> u32 {
     let policy = Preset::Stage.policy();
     let mut succeeded = 0;
     for number in 0..calls {
-        let answer = redrive_engine::retry(black_box(&policy), || operation(number)).await;
+        let answer = redrive_retry::retry(black_box(&policy), || operation(number)).await;
         succeeded += u32::from(answer.is_ok());
     }
     succeeded

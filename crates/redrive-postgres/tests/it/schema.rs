@@ -194,6 +194,12 @@ async fn what_is_wrong_with_the_structure_is_found() {
             "ALTER TABLE redrive.runs ADD CONSTRAINT small CHECK (id < 10) NOT VALID",
             "constraint small",
         ),
+        (
+            "INSERT INTO redrive.ready_runs VALUES ('q', '', now(), 7, true);
+             INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
+             VALUES (1, 'q', 'w', now(), 7, 9, '{7, 9}')",
+            "run:7 ",
+        ),
     ];
     for (number, (sql, named)) in faults.into_iter().enumerate() {
         raw.batch_execute(sql).await.unwrap();
