@@ -27,8 +27,13 @@ class Peer:
         object.__setattr__(self, "folder", self.folder or self.name)
 
 
-def node(name: str, **more) -> Peer:
-    return Peer(name, ("{cache}/node_modules/.bin/node", "{cache}/driver.mjs"), **more)
+def node(name: str, *arguments: str, **more) -> Peer:
+    return Peer(name, ("{cache}/node_modules/.bin/node", "{cache}/driver.mjs", *arguments), **more)
+
+
+def graphile_worker(settings: str, processes: int) -> Peer:
+    name = f"graphile-worker, {settings}" + (f", {processes} processes" if processes > 1 else "")
+    return node(name, settings, str(processes), folder="graphile-worker")
 
 
 def python(name: str, **more) -> Peer:
@@ -76,7 +81,7 @@ class Contest:
 REDRIVE = Peer("redrive", ("python3", "{source}/driver.py"))
 ON_POSTGRES = (
     REDRIVE,
-    node("graphile-worker"),
+    *(graphile_worker(settings, processes) for settings in ("documented", "tuned") for processes in (1, 2)),
     node("pg-boss"),
     rust("apalis", "apalis"),
     rust("awa", "awa"),

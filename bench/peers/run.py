@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def takes_part(peer: Peer, only: list[str]) -> bool:
-    return not only or peer.name == "redrive" or peer.name in only
+    return not only or peer.name == "redrive" or peer.folder in only
 
 
 def turn(contest: Contest, peer: Peer, arguments: argparse.Namespace, server: str) -> dict:

@@ -1,17 +1,21 @@
-// graphile-worker: driver.mjs plain|failing JOBS DATABASE_URL
-// Its guide to performance says what is fast: a local queue, and ends of jobs that are written together. That queue is
-// larger here than in its own measurements, because it is faster so.
+// graphile-worker: driver.mjs documented|tuned PROCESSES plain|failing JOBS DATABASE_URL
+// Its guide to performance says what is fast: a local queue, and ends of jobs that are written together. The tuned
+// queue is larger than in its own measurements, because it is faster so here.
 
+import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
 
-const [mode, jobs, url] = [process.argv[2], Number(process.argv[3]), process.argv[4]];
+const [set, mode, url] = [process.argv[2], process.argv[4], process.argv[6]];
+const [processes, jobs] = [Number(process.argv[3]), Number(process.argv[5])];
 const submitBatch = 1000;
+const documented = { concurrency: 24, localQueue: 500 };
 // More at once is as fast where nothing fails, and faster where something does.
-const atOnce = mode === "failing" ? { concurrency: 1000, localQueue: 10000 } : { concurrency: 200, localQueue: 5000 };
-const settings = { ...atOnce, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
+const tuned = mode === "failing" ? { concurrency: 1000, localQueue: 10000 } : { concurrency: 200, localQueue: 5000 };
+const settings = { ...(set === "tuned" ? tuned : documented), completeJobBatchDelay: 0, failJobBatchDelay: 0 };
 // A failed job waits for e^attempts seconds; nothing makes it wait for less.
 const retryDelay_s = Math.exp(1);
 
@@ -19,68 +23,95 @@ const logger = new Logger(() => () => {});
 const pool = new pg.Pool({ connectionString: url, max: 10 });
 pool.on("error", () => {});
 pool.on("connect", (client) => client.on("error", () => {}));
-const utils = await makeWorkerUtils({ pgPool: pool, logger });
-await utils.migrate();
+// The counts of each process.
+const counts = Array.from({ length: processes }, () => ({ attempts: 0, done: 0 }));
+const total = (name) => counts.reduce((sum, count) => sum + count[name], 0);
 
-const submitStart = performance.now();
-for (let first = 0; first < jobs; first += submitBatch) {
-    const size = Math.min(submitBatch, jobs - first);
-    const batch = Array.from({ length: size }, (_, index) => ({
-        identifier: "noop",
-        payload: { document: "s3://bucket/2026/03/01/part-00017.json", page: 17, n: first + index },
-    }));
-    await utils.addJobs(batch);
+async function work(count) {
+    const noop = (payload, helpers) => {
+        count.attempts += 1;
+        if (mode === "failing" && payload.n % 5 === 0 && helpers.job.attempts === 1) {
+            throw new Error("the first try of one in five");
+        }
+        count.done += 1;
+    };
+    const { concurrency, localQueue, ...delays } = settings;
+    const worker = { concurrentJobs: concurrency, pollInterval: 100, localQueue: { size: localQueue }, ...delays };
+    return await run({ pgPool: pool, taskList: { noop }, logger, noHandleSignals: true, preset: { worker } });
 }
-const submitted_s = (performance.now() - submitStart) / 1000;
 
-let attempts = 0;
-let done = 0;
-const noop = (payload, helpers) => {
-    attempts += 1;
-    if (mode === "failing" && payload.n % 5 === 0 && helpers.job.attempts === 1) {
-        throw new Error("the first try of one in five");
+if (process.send) {
+    // One of several processes: works from when it is told to until it is told to stop.
+    const told = () => new Promise((resolve) => process.once("message", resolve));
+    process.send(counts[0]);
+    await told();
+    const runner = await work(counts[0]);
+    const report = setInterval(() => process.send(counts[0]), 5);
+    await told();
+    clearInterval(report);
+    await runner.stop();
+    await pool.end();
+    process.send(counts[0]);
+    process.disconnect();
+} else {
+    await measure();
+}
+
+async function measure() {
+    const children = [];
+    for (let number = 1; number < processes; number += 1) {
+        const child = fork(fileURLToPath(import.meta.url), process.argv.slice(2));
+        await new Promise((resolve) => child.once("message", resolve));
+        child.on("message", (count) => (counts[number] = count));
+        children.push(child);
     }
-    done += 1;
-};
-const drainStart = performance.now();
-const runner = await run({
-    pgPool: pool,
-    taskList: { noop },
-    logger,
-    noHandleSignals: true,
-    preset: {
-        worker: {
-            concurrentJobs: settings.concurrency,
-            pollInterval: 100,
-            localQueue: { size: settings.localQueue },
-            completeJobBatchDelay: settings.completeJobBatchDelay,
-            failJobBatchDelay: settings.failJobBatchDelay,
-        },
-    },
-});
-while (done < jobs || (await left()) > 0) await sleep(2);
-const drained_s = (performance.now() - drainStart) / 1000;
-await runner.stop();
-if (done !== jobs) throw new Error(`${done} of ${jobs} jobs were done`);
+    const utils = await makeWorkerUtils({ pgPool: pool, logger });
+    await utils.migrate();
+
+    const submitStart = performance.now();
+    for (let first = 0; first < jobs; first += submitBatch) {
+        const size = Math.min(submitBatch, jobs - first);
+        const batch = Array.from({ length: size }, (_, index) => ({
+            identifier: "noop",
+            payload: { document: "s3://bucket/2026/03/01/part-00017.json", page: 17, n: first + index },
+        }));
+        await utils.addJobs(batch);
+    }
+    const submitted_s = (performance.now() - submitStart) / 1000;
+
+    const drainStart = performance.now();
+    children.forEach((child) => child.send("start"));
+    const runner = await work(counts[0]);
+    while (total("done") < jobs || (await left()) > 0) await sleep(2);
+    const drained_s = (performance.now() - drainStart) / 1000;
+    await runner.stop();
+    for (const child of children) {
+        const ended = new Promise((resolve) => child.once("exit", resolve));
+        child.send("stop");
+        await ended;
+    }
+    if (total("done") !== jobs) throw new Error(`${total("done")} of ${jobs} jobs were done`);
+
+    const manifest = new URL("./node_modules/graphile-worker/package.json", import.meta.url);
+    const named = Object.entries(settings).map(([name, value]) => `${name} ${value}`);
+    console.log(
+        JSON.stringify({
+            version: JSON.parse(readFileSync(manifest)).version,
+            settings: [...named, processes === 1 ? "1 process" : `${processes} processes`].join(", "),
+            keeps: "nothing: finished jobs are deleted",
+            submitted_s,
+            drained_s,
+            forced_wait_s: mode === "failing" ? retryDelay_s : 0,
+            jobs,
+            attempts: total("attempts"),
+        }),
+    );
+    await utils.release();
+    await pool.end();
+}
 
 // Jobs that are done are deleted.
 async function left() {
     const { rows } = await pool.query("SELECT count(*)::int AS n FROM graphile_worker._private_jobs");
     return rows[0].n;
 }
-
-const manifest = new URL("./node_modules/graphile-worker/package.json", import.meta.url);
-console.log(
-    JSON.stringify({
-        version: JSON.parse(readFileSync(manifest)).version,
-        settings: Object.entries(settings).map(([name, value]) => `${name} ${value}`).join(", "),
-        keeps: "nothing: finished jobs are deleted",
-        submitted_s,
-        drained_s,
-        forced_wait_s: mode === "failing" ? retryDelay_s : 0,
-        jobs,
-        attempts,
-    }),
-);
-await utils.release();
-await pool.end();
