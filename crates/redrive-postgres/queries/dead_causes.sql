@@ -6,7 +6,7 @@ SELECT
 FROM (
     SELECT
         samples.fingerprint, run.pipeline,
-        CASE WHEN samples.data IS NULL THEN 'source' ELSE run.stages[samples.stage + 1] END
+        CASE WHEN samples.attempts = 0 THEN 'source' ELSE run.stages[samples.stage + 1] END
             AS stage_name,
         samples.error_code, min(samples.id) AS first_id, count(*) AS deaths,
         max(samples.last_attempt_at) AS last_attempt_at

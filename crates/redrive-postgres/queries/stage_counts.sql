@@ -10,6 +10,6 @@ UNION ALL
 SELECT stage, 'skipped', count(*) FROM redrive.samples
 WHERE run_id = :run_id AND status = 'skipped' GROUP BY stage
 UNION ALL
-SELECT stage, CASE WHEN data IS NULL THEN 'source_dlq' ELSE 'dlq' END AS state, count(*)
+SELECT stage, CASE WHEN attempts = 0 THEN 'source_dlq' ELSE 'dlq' END AS state, count(*)
 FROM redrive.samples
 WHERE run_id = :run_id AND status = 'dlq' GROUP BY stage, state

@@ -1,6 +1,6 @@
 -- Causes of dead letters, the most frequent first.
 SELECT fingerprint, run.pipeline,
-    CASE WHEN data IS NULL THEN 'source' ELSE run.stages ->> stage END AS stage_name,
+    CASE WHEN attempts = 0 THEN 'source' ELSE run.stages ->> stage END AS stage_name,
     error_code,
     -- SQLite takes the other columns from the row with the minimum.
     error_message, min(samples.id), count(*) AS deaths, max(last_attempt_at)

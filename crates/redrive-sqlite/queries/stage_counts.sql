@@ -10,6 +10,6 @@ UNION ALL
 SELECT stage, 'skipped', count(*) FROM samples INDEXED BY samples_skipped
 WHERE run_id = ?1 AND status = 'skipped' GROUP BY stage
 UNION ALL
-SELECT stage, iif(data IS NULL, 'source_dlq', 'dlq') AS state, count(*)
+SELECT stage, iif(attempts = 0, 'source_dlq', 'dlq') AS state, count(*)
 FROM samples INDEXED BY samples_dlq
 WHERE run_id = ?1 AND status = 'dlq' GROUP BY stage, state

@@ -110,9 +110,10 @@ impl FromRow for SampleRecord {
         let data: Option<String> = row.get()?;
         let status = row.named("status", SampleStatus::from_name)?;
         let (stage, stage_name): (_, Option<String>) = (row.count("stage")?, row.get()?);
-        // A line that was not a valid sample has reached no stage.
-        let stage_name =
-            if data.is_some() { stage_name.unwrap_or_default() } else { SOURCE_STAGE.to_owned() };
+        let attempts = row.count("attempts")?;
+        // A line that was not a valid sample reaches the first stage when it is reprocessed with other data.
+        let died_at_source = status == SampleStatus::Dlq && attempts == 0;
+        let stage_name = stage_name.filter(|_| !died_at_source);
         Ok(Self {
             id,
             run,
@@ -121,8 +122,8 @@ impl FromRow for SampleRecord {
             data,
             status,
             stage,
-            stage_name,
-            attempts: row.count("attempts")?,
+            stage_name: stage_name.unwrap_or_else(|| SOURCE_STAGE.to_owned()),
+            attempts,
             attempts_at_reset: row.count("attempts_at_reset")?,
             retry_count: row.count("retry_count")?,
             deferrals: row.count("deferrals")?,

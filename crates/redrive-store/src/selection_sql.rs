@@ -138,7 +138,7 @@ impl SelectionSql {
             (Term::Run, "samples.run_id = {}"),
             (
                 Term::Stage,
-                "CASE WHEN samples.data IS NULL THEN 'source' ELSE {stage_name} END = {}",
+                "CASE WHEN samples.status = 'dlq' AND samples.attempts = 0 THEN 'source' ELSE {stage_name} END = {}",
             ),
         ],
         status: "samples.status",

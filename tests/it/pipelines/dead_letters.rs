@@ -228,6 +228,13 @@ fn a_dead_letter_is_edited_and_a_line_that_was_no_sample_becomes_one() {
         let unchanged = edit("3", "true").failed(4);
         assert!(unchanged.contains("the same as before"), "{unchanged}");
         edit("3", &write(r#"{"do": "fine"}"#)).json();
+        let story = mill.told(&["why", "sample:3"], 0);
+        assert!(story["next"]["because"].as_str().unwrap().contains("dlq reprocess 3"), "{story}");
+        let at_source = mill.told(&["dlq", "list", "--stage", "source"], 0);
+        assert_eq!(at_source[0]["id"], 3, "it is dead at the source until it is reprocessed");
+        let stats = mill.told(&["pipeline", "stats", "1"], 0);
+        assert_eq!(stats["stages"][0]["dlq"], 1, "{stats}");
+        mill.run(&["doctor"]).ok();
         let alive = edit("2", "true").failed(4);
         assert!(alive.contains("not a dead letter"), "{alive}");
         let mut command = mill.shop.command(&["dlq", "edit", "1"]);

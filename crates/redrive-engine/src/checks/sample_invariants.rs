@@ -164,7 +164,7 @@ fn status_matches_ledger(
         }
         SampleState::Skipped => last == Some(AttemptOutcome::Skipped),
         // A line that is not a valid sample never reaches a stage.
-        SampleState::Dead if sample.data.is_none() => last.is_none() && sample.stage == 0,
+        SampleState::Dead if sample.attempts == 0 => last.is_none() && sample.stage == 0,
         SampleState::Dead => last == Some(AttemptOutcome::Failed),
     };
     (!fits).then(|| {

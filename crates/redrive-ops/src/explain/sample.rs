@@ -56,7 +56,7 @@ impl SampleExplanation {
         let Some(run) = ops.pipelines().run(sample.run).await? else { return Ok(None) };
         // A line that was not a sample failed at the source, and may have been repaired since.
         let mut stages = vec![read_stage(SOURCE_STAGE, &sample, ops).await?];
-        stages.retain(|source| sample.data.is_none() || !source.journal.is_empty());
+        stages.retain(|source| sample.stage_name == SOURCE_STAGE || !source.journal.is_empty());
         for stage in &run.stages {
             stages.push(read_stage(stage, &sample, ops).await?);
         }
@@ -102,7 +102,7 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
         Some(AttemptOutcome::Success) => "done",
         Some(AttemptOutcome::Skipped) => "skipped",
         Some(AttemptOutcome::Failed) if sample.state() == SampleState::Dead => "dead",
-        None if stage == SOURCE_STAGE && sample.data.is_some() => "done",
+        None if stage == SOURCE_STAGE && !here => "done",
         None if here && sample.state() == SampleState::Dead => "dead",
         _ if here => "current",
         _ => "not reached",
@@ -171,9 +171,12 @@ fn next(sample: &SampleRecord, last_rule: Option<&str>, context: &SampleContext<
 
 fn dead(sample: &SampleRecord, last_rule: Option<&str>) -> String {
     let id = sample.id;
-    match last_rule.filter(|_| sample.data.is_some()) {
+    match last_rule {
         Some(rule) => format!(
             "nothing: the sample is a dead letter ({rule}); `redrive dlq reprocess {id}` retries the sample"
+        ),
+        None if sample.data.is_some() => format!(
+            "nothing: the line in the source was not a sample and has data now; `redrive dlq reprocess {id}` tries it"
         ),
         None => format!(
             "nothing: the line in the source is not a sample; `redrive dlq edit {id}` gives it data"
