@@ -10,10 +10,11 @@
 //! is full or another process holds its lock; pending renewals are written by then.
 //!
 //! **The first write after a doubt begins a wait of half a lease**, in which holders renew, write results and release what
-//! they stopped. There is doubt when a write failed, when the store did not answer, when its clock was set forward, and
-//! when the reaper was not scheduled for a while: then every lease may have ended without a lost worker. A new reaper is
-//! in doubt because it does not know. The reaper makes that write at once. Later it writes to a lease shortly before its
-//! end, because a healthy holder renews much earlier. These writes change nothing, since lease ends only move forward.
+//! they stopped. There is doubt when a write failed, when the store did not answer in time, when its clock was set
+//! forward, and when the reaper was not scheduled for a while: then every lease may have ended without a lost worker. A
+//! new reaper is in doubt because it does not know. The reaper makes that write at once. Later it writes to a lease
+//! shortly before its end, because a healthy holder renews much earlier. These writes change nothing, since lease ends
+//! only move forward.
 //!
 //! Each queue, source or stage recovers its units in a task: a validator that takes long, fails or panics delays no other
 //! source.
@@ -164,13 +165,12 @@ impl Reaper {
     async fn check(&mut self, known: &KnownLeases) -> Result<Duration> {
         let (lease, mut margin) = (self.lease, lease_margin(self.lease));
         let now = self.read_clock().await;
-        let asked = monotonic();
-        let mut next = self.leases().next_lease_end(THE_BEGINNING).await?;
-        if std::mem::take(&mut self.unavailable) || asked.elapsed() >= lease / 2 {
+        let mut next = self.timed(self.leases().next_lease_end(THE_BEGINNING)).await?;
+        if std::mem::take(&mut self.unavailable) {
             self.probe.failed().await;
         }
         if known.is_in_doubt() {
-            known.release_unknown().await?;
+            self.timed(known.release_unknown()).await?;
         }
         // The wait begins with the first write, so that it should not be left until a lease ends.
         if let Some(end) = next
@@ -186,7 +186,7 @@ impl Reaper {
             if !wait.is_zero() {
                 return Ok(wait);
             }
-            next = self.leases().next_lease_end(now).await?;
+            next = self.timed(self.leases().next_lease_end(now)).await?;
         } else {
             known.forget_refused(&HashSet::new());
         }
@@ -233,10 +233,22 @@ impl Reaper {
     async fn probe_before(&self, end: Timestamp, now: Timestamp, margin: Duration) -> Result<()> {
         let recent = self.probe.last().await.is_some_and(|last| last.at.elapsed() <= margin * 2);
         let leases = self.leases();
-        if !recent && let Some(ending) = leases.expired(end, None, i64::MIN, 1).await?.first() {
+        if !recent
+            && let Some(ending) = self.timed(leases.expired(end, None, i64::MIN, 1)).await?.first()
+        {
             self.probe.write(leases, ending.lease, now, self.lease).await?;
         }
         Ok(())
+    }
+
+    /// Waits for an answer of the store. There is doubt about a store that takes half a lease to answer.
+    async fn timed<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        let asked = monotonic();
+        let answer = answer.await;
+        if asked.elapsed() >= self.lease / 2 {
+            self.probe.failed().await;
+        }
+        answer
     }
 
     /// Recovers every unit whose lease has ended. Pages advance by id, so that units which nobody here serves never hide
@@ -245,7 +257,7 @@ impl Reaper {
         let deadline = monotonic() + self.lease / 2;
         let (mut after, mut refused) = (i64::MIN, HashSet::new());
         loop {
-            let expired = self.leases().expired(now, None, after, PAGE).await?;
+            let expired = self.timed(self.leases().expired(now, None, after, PAGE)).await?;
             let Some(last) = expired.last() else {
                 known.forget_refused(&refused);
                 return Ok(());
@@ -258,7 +270,7 @@ impl Reaper {
                 .into_iter()
                 .filter(|expired| !known.contains(expired.lease))
                 .partition(|expired| known.never_began(expired));
-            known.release(&unknown).await?;
+            self.timed(known.release(&unknown)).await?;
             let expired: Arc<[ExpiredLease]> = expired.into();
             let mut of_page = HashSet::new();
             for member in &self.members {
