@@ -9,36 +9,74 @@ use redrive_core::{
 };
 use serde_json::{Map, Value};
 
-/// Selects units. Every given term must match; texts match exactly, except `error`. A kind ignores the places of
-/// other kinds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
-    pub queue: Option<String>,
-    pub category: Option<String>,
-    pub source: Option<String>,
-    pub customer_id: Option<String>,
-    pub query_name: Option<String>,
+/// Makes a field of [`Selection`], a [`SelectionTerm`], its name and its value of each line.
+macro_rules! terms {
+    ($($(#[$doc:meta])* $term:ident, $field:ident: $value:ty;)*) => {
+        /// Selects units. Every given term must match; texts match exactly, except `error`. A kind ignores the places
+        /// of other kinds.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Selection {
+            $($(#[$doc])* pub $field: Option<$value>,)*
+            pub state: Option<StateFilter>,
+        }
+
+        /// A term of a selection besides the state.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum SelectionTerm {
+            $($term,)*
+            /// One day: the first and the last.
+            LogicalDate,
+        }
+
+        impl SelectionTerm {
+            const STORED: &'static [Self] = &[$(Self::$term),*];
+
+            /// The name in JSON and in queries.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$term => stringify!($field),)*
+                    Self::LogicalDate => "logical_date",
+                }
+            }
+        }
+
+        impl Selection {
+            pub fn value(&self, term: SelectionTerm) -> Option<TermValue> {
+                match term {
+                    $(Term::$term => self.$field.clone().map(TermValue::from),)*
+                    Term::LogicalDate => None,
+                }
+            }
+        }
+    };
+}
+
+terms! {
+    Queue, queue: String;
+    Category, category: String;
+    Source, source: String;
+    CustomerId, customer_id: String;
+    QueryName, query_name: String;
     /// The first day.
-    pub since: Option<LogicalDate>,
+    Since, since: LogicalDate;
     /// The last day.
-    pub until: Option<LogicalDate>,
-    pub upload: Option<String>,
-    pub group: Option<String>,
-    pub pipeline: Option<String>,
-    pub run: Option<PipelineRunId>,
-    pub stage: Option<String>,
-    pub state: Option<StateFilter>,
+    Until, until: LogicalDate;
+    Upload, upload: String;
+    Group, group: String;
+    Pipeline, pipeline: String;
+    Run, run: PipelineRunId;
+    Stage, stage: String;
     /// The class of the last failure. This and the following terms select units that wait or are stuck.
-    pub class: Option<String>,
-    pub code: Option<String>,
+    Class, class: String;
+    Code, code: String;
     /// The fingerprint of the last failure.
-    pub cause: Option<String>,
+    Cause, cause: String;
     /// A substring of the last error message.
-    pub error: Option<String>,
+    Error, error: String;
     /// The last failure was at this time or later.
-    pub failed_since: Option<Timestamp>,
+    FailedSince, failed_since: Timestamp;
     /// The last failure was before this time.
-    pub failed_until: Option<Timestamp>,
+    FailedUntil, failed_until: Timestamp;
 }
 
 /// A status as it is stored and, where a failed unit may or may not be retried by itself, which of the two.
@@ -95,31 +133,6 @@ impl From<PartitionStatus> for StateFilter {
     }
 }
 
-/// A term of a selection besides the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SelectionTerm {
-    Queue,
-    Category,
-    Source,
-    CustomerId,
-    QueryName,
-    /// One day: the first and the last.
-    LogicalDate,
-    Since,
-    Until,
-    Upload,
-    Group,
-    Pipeline,
-    Run,
-    Stage,
-    Class,
-    Code,
-    Cause,
-    Error,
-    FailedSince,
-    FailedUntil,
-}
-
 /// The value of a term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TermValue {
@@ -140,59 +153,36 @@ impl fmt::Display for TermValue {
     }
 }
 
+impl From<String> for TermValue {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<PipelineRunId> for TermValue {
+    fn from(run: PipelineRunId) -> Self {
+        Self::Number(run.0)
+    }
+}
+
+impl From<Timestamp> for TermValue {
+    fn from(time: Timestamp) -> Self {
+        Self::Time(time)
+    }
+}
+
+impl From<LogicalDate> for TermValue {
+    fn from(day: LogicalDate) -> Self {
+        Self::Day(day)
+    }
+}
+
 use SelectionTerm as Term;
 
 impl SelectionTerm {
-    pub const ALL: [Self; 19] = [
-        Self::Queue,
-        Self::Category,
-        Self::Source,
-        Self::CustomerId,
-        Self::QueryName,
-        Self::LogicalDate,
-        Self::Since,
-        Self::Until,
-        Self::Upload,
-        Self::Group,
-        Self::Pipeline,
-        Self::Run,
-        Self::Stage,
-        Self::Class,
-        Self::Code,
-        Self::Cause,
-        Self::Error,
-        Self::FailedSince,
-        Self::FailedUntil,
-    ];
-
     /// The terms about the last failure of a unit, which all kinds have.
     pub const FAILURE: [Self; 6] =
         [Self::Class, Self::Code, Self::Cause, Self::Error, Self::FailedSince, Self::FailedUntil];
-
-    /// The name in JSON and in queries.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Category => "category",
-            Self::Source => "source",
-            Self::CustomerId => "customer_id",
-            Self::QueryName => "query_name",
-            Self::LogicalDate => "logical_date",
-            Self::Since => "since",
-            Self::Until => "until",
-            Self::Upload => "upload",
-            Self::Group => "group",
-            Self::Pipeline => "pipeline",
-            Self::Run => "run",
-            Self::Stage => "stage",
-            Self::Class => "class",
-            Self::Code => "code",
-            Self::Cause => "cause",
-            Self::Error => "error",
-            Self::FailedSince => "failed_since",
-            Self::FailedUntil => "failed_until",
-        }
-    }
 }
 
 /// A position in the order of keys. A partition with this key need not exist.
@@ -259,36 +249,16 @@ impl Selection {
     /// The given terms, for the journal.
     pub fn to_json(&self) -> Value {
         let given =
-            |term: Term| Some((term.name().to_owned(), self.value(term)?.to_string().into()));
-        let mut terms: Map<String, Value> = Term::ALL.into_iter().filter_map(given).collect();
+            |term: &Term| Some((term.name().to_owned(), self.value(*term)?.to_string().into()));
+        let mut terms: Map<String, Value> = Term::STORED.iter().filter_map(given).collect();
         terms.extend(self.status().map(|status| ("status".to_owned(), status.into())));
         terms.extend(self.waiting().map(|waiting| ("waiting".to_owned(), waiting.into())));
         Value::Object(terms)
     }
 
-    pub fn value(&self, term: SelectionTerm) -> Option<TermValue> {
-        let text = |value: &Option<String>| value.clone().map(TermValue::Text);
-        match term {
-            Term::Queue => text(&self.queue),
-            Term::Category => text(&self.category),
-            Term::Source => text(&self.source),
-            Term::CustomerId => text(&self.customer_id),
-            Term::QueryName => text(&self.query_name),
-            Term::LogicalDate => None,
-            Term::Since => self.since.map(TermValue::Day),
-            Term::Until => self.until.map(TermValue::Day),
-            Term::Upload => text(&self.upload),
-            Term::Group => text(&self.group),
-            Term::Pipeline => text(&self.pipeline),
-            Term::Run => self.run.map(|run| TermValue::Number(run.0)),
-            Term::Stage => text(&self.stage),
-            Term::Class => text(&self.class),
-            Term::Code => text(&self.code),
-            Term::Cause => text(&self.cause),
-            Term::Error => text(&self.error),
-            Term::FailedSince => self.failed_since.map(TermValue::Time),
-            Term::FailedUntil => self.failed_until.map(TermValue::Time),
-        }
+    /// Whether a term is about the last failure, so that only units match which wait or are stuck.
+    pub fn is_about_failures(&self) -> bool {
+        Term::FAILURE.iter().any(|term| self.value(*term).is_some())
     }
 
     /// The range of keys that can match: after the first position, up to the second. A given prefix

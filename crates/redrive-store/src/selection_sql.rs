@@ -197,9 +197,7 @@ impl SelectionSql {
         for (term, condition) in self.terms {
             compare(*term, condition);
         }
-        if let Some(failure) = &self.failure
-            && Term::FAILURE.iter().any(|term| selection.value(*term).is_some())
-        {
+        if let Some(failure) = self.failure.as_ref().filter(|_| selection.is_about_failures()) {
             for term in Term::FAILURE {
                 if let Some(condition) = failure.condition(term) {
                     compare(term, &condition);

@@ -7,7 +7,7 @@ use jiff::{ToSpan, civil::Date};
 use maud::{Markup, html};
 use redrive_core::{LogicalDate, PartitionKey};
 use redrive_ops::{Resource, views::PartitionView};
-use redrive_store::{PageLimit, Selection, SelectionTerm};
+use redrive_store::{PageLimit, Selection};
 
 use super::{
     PageResult,
@@ -123,7 +123,7 @@ pub(super) async fn list(
     let mut params = Params::<PartitionView>::read(&pairs, OF_PAGES)?;
     let asked = month.first().map(|(_, text)| Month::parse(text)).transpose()?;
     // Failures of one cause may lie years apart: a list has them all, a calendar one month.
-    if SelectionTerm::FAILURE.iter().any(|term| params.selection.value(*term).is_some()) {
+    if params.selection.is_about_failures() {
         if let Some(month) = asked {
             params.selection = month.part_of(&params.selection);
         }
