@@ -1,5 +1,6 @@
 //! The `redrive` program: parses the command line and runs one command.
 
+mod action_command;
 mod cli;
 mod commands;
 mod confirm;

@@ -1,4 +1,5 @@
-//! Lists, units and actions of every resource: `runs list`, `uploads show`, `state retry` and their like.
+//! Lists, units and actions of every resource: `runs list`, `uploads show`, `state retry` and their like. The
+//! subcommands of actions are in `action_command.rs`.
 
 use std::{collections::HashMap, marker::PhantomData};
 
@@ -7,8 +8,8 @@ use clap::{
     error::{Error, ErrorKind},
 };
 use redrive_ops::{
-    Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, ColumnKind, Note,
-    OutcomeCounts, Resource, TermText, UnitChange,
+    ActionDeclaration, ActionOptions, ChangeRequest, ChangeResult, Changeable, ColumnKind,
+    OutcomeCounts, Resource, TermText, UnitAction, UnitChange,
 };
 use redrive_store::{MAX_BATCH, MAX_PAGE, PageLimit, Selection, SelectionTerm, StateFilter};
 use serde::Serialize;
@@ -256,14 +257,15 @@ impl<R: Resource> ChangeArgs<R> {
 }
 
 /// Does an action, or shows what it would do. `command` is the words of the command, for the journal.
-pub(crate) async fn act<R: Changes<A>, A: Action>(
+pub(crate) async fn act<R: Changeable>(
     command: &str,
-    action: A,
+    declared: &ActionDeclaration<R>,
     options: ActionOptions,
     args: ChangeArgs<R>,
     context: &Context,
 ) -> Result<Exit, CommandError> {
     args.check()?;
+    let action = declared.with(&options).map_err(CommandError::usage)?;
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     let flags = [
         ("--all", args.all),
@@ -274,7 +276,6 @@ pub(crate) async fn act<R: Changes<A>, A: Action>(
     let flags = flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned());
     let by = operator(args.how.reason);
     let mut request = ChangeRequest {
-        action,
         options,
         by: &by,
         dry_run: true,
@@ -284,7 +285,7 @@ pub(crate) async fn act<R: Changes<A>, A: Action>(
     };
     let mut ids = args.ids;
     if ids.is_empty() {
-        let matching = R::matching(&ops, &request, usize::MAX).await;
+        let matching = R::matching(&ops, declared, &action, &request, usize::MAX).await;
         let matching = matching.map_err(|error| ops.store_error(error))?;
         if matching.omits_unchanged {
             context.output.note(&format!("further {}s need no change and are not shown", R::NOUN));
@@ -296,15 +297,15 @@ pub(crate) async fn act<R: Changes<A>, A: Action>(
     if ids.is_empty() {
         let message = format!("no {} matches; nothing was changed", R::NOUN);
         let error = CommandError::new(Exit::Refused, message);
-        let waiting = ops.waiting_matches::<R, A>(&request.action, &request.selection).await;
+        let waiting = ops.waiting_matches(declared, &request.selection).await;
         return Err(match waiting.map_err(|error| ops.store_error(error))? {
             Some(waiting) => error.help(format!("{waiting}; `--state waiting` takes them")),
             None => error,
         });
     }
-    let above = request.action.confirm_above();
+    let above = declared.confirm_above;
     if !args.how.dry_run && !args.how.yes && ids.len() > above {
-        let (expected, read) = ops.change::<R, A>(&request, &ids).await;
+        let (expected, read) = ops.outcomes::<R>(&action, &request, &ids).await;
         read.map_err(|error| ops.store_error(error))?;
         let is_done = |change: &&UnitChange| change.outcome == ChangeResult::WouldBeDone;
         let (count, url) = (expected.iter().filter(is_done).count(), &ops.chosen.url);
@@ -314,32 +315,14 @@ pub(crate) async fn act<R: Changes<A>, A: Action>(
         }
     }
     request.dry_run = args.how.dry_run;
-    apply::<R, A>(&ops, &request, &ids, |change| change, context).await
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct NoteArgs<R: Resource> {
-    #[command(flatten)]
-    units: ChangeArgs<R>,
-
-    /// The remark
-    #[arg(long, value_name = "TEXT", value_parser = Note::new)]
-    text: Note,
-}
-
-/// Writes a remark into the journal of units.
-pub(crate) async fn note<R: Changeable>(
-    command: &str,
-    args: NoteArgs<R>,
-    context: &Context,
-) -> Result<Exit, CommandError> {
-    act::<R, Note>(command, args.text, ActionOptions::default(), args.units, context).await
+    apply::<R>(&ops, &action, &request, &ids, |change| change, context).await
 }
 
 /// Applies an action and prints the outcome of each unit. `adjust` may correct it.
-pub(crate) async fn apply<R: Changes<A>, A: Action>(
+pub(crate) async fn apply<R: Changeable>(
     ops: &OpenStore,
-    request: &ChangeRequest<'_, A>,
+    action: &UnitAction<R::Action>,
+    request: &ChangeRequest<'_>,
     ids: &[R::Id],
     mut adjust: impl FnMut(UnitChange) -> UnitChange + Send,
     context: &Context,
@@ -353,7 +336,7 @@ pub(crate) async fn apply<R: Changes<A>, A: Action>(
             printed = listing.add(batch);
         }
     };
-    let written = R::change(ops, request, ids, &mut report).await;
+    let written = ops.change::<R>(action, request, ids, &mut report).await;
     printed?;
     let exit = listing.end()?;
     written.map_err(|error| {

@@ -3,8 +3,14 @@
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use redrive_engine::{Clock, SystemClock};
-use redrive_ops::{parse_fingerprint, parse_past, views::CauseView, words::between};
-use redrive_store::{CauseChange, CauseKind, CauseMark, MAX_CAUSES, UnitKind};
+use redrive_ops::{
+    Changeable, parse_fingerprint, parse_past,
+    views::{CauseView, PartitionView, SampleView},
+    words::between,
+};
+use redrive_store::{
+    CauseChange, CauseKind, CauseMark, ItemRecord, MAX_CAUSES, RunRecord, UnitKind,
+};
 use serde::Serialize;
 
 use crate::{
@@ -232,21 +238,28 @@ pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, Com
 }
 
 /// The commands that bring units of a kind back, each with what follows its `--cause`.
-fn commands(counts: &CauseKind, has_terminal: bool) -> Vec<(&'static str, &'static str)> {
+fn commands(counts: &CauseKind, has_terminal: bool) -> Vec<(String, &'static str)> {
     let (stuck, waiting) = (counts.stuck > 0, counts.waiting > 0);
-    let commands: &[(bool, &str, &str)] = match counts.kind {
-        UnitKind::Run => &[(stuck, "runs retry", ""), (waiting, "runs retry", " --state waiting")],
-        UnitKind::Partition => {
-            &[(stuck, "state retry", ""), (has_terminal, "state retry", " --clear-terminal")]
-        }
-        // `uploads run` sends pending items, group by group.
-        UnitKind::Item => {
-            &[(stuck, "uploads reset", ""), (waiting, "uploads list", " --state pending")]
-        }
-        UnitKind::Sample => &[(stuck, "dlq reprocess", "")],
+    let of_stuck = match counts.kind {
+        UnitKind::Run => revive::<RunRecord>(),
+        UnitKind::Partition => revive::<PartitionView>(),
+        UnitKind::Item => revive::<ItemRecord>(),
+        UnitKind::Sample => revive::<SampleView>(),
     };
-    let meant = commands.iter().filter(|(is_meant, ..)| *is_meant);
-    meant.map(|(_, command, flags)| (*command, *flags)).collect()
+    let of_others = match counts.kind {
+        UnitKind::Run => (waiting, of_stuck, " --state waiting"),
+        UnitKind::Partition => (has_terminal, of_stuck, " --clear-terminal"),
+        // `uploads run` sends pending items, group by group.
+        UnitKind::Item => (waiting, ["uploads", "list"], " --state pending"),
+        UnitKind::Sample => (false, of_stuck, ""),
+    };
+    let commands = [(stuck, of_stuck, ""), of_others];
+    let meant = commands.into_iter().filter(|(is_meant, ..)| *is_meant);
+    meant.map(|(_, command, flags)| (command.join(" "), flags)).collect()
+}
+
+fn revive<R: Changeable>() -> [&'static str; 2] {
+    [R::COMMAND, R::REVIVE]
 }
 
 /// A cause as lines of text.

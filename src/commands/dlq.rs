@@ -15,9 +15,9 @@ use clap::{Args, Subcommand};
 use redrive_ops::views::SampleView;
 
 use crate::{
+    action_command::ActionCommand,
     context::Context,
     exit::{CommandError, Exit},
-    resource::{NoteArgs, note},
 };
 
 #[derive(Debug, Args)]
@@ -46,15 +46,8 @@ enum DlqCommand {
     Export(export::DlqExportArgs),
     /// Change the data of a dead letter in an editor
     Edit(edit::DlqEditArgs),
-    /// Write a remark into the journal of dead letters
-    #[command(after_help = "\
-`redrive why sample:ID` shows the remarks on a dead letter. Asks for confirmation before more than 20.
-Exit codes: 0 all noted; 3 some; 1 none; 4 refused, nothing changed.
-
-Examples:
-  redrive dlq note 17 --text 'the customer was told'
-  redrive dlq note --cause 68af3934cc71cda7 --text 'see OPS-7' --yes")]
-    Note(NoteArgs<SampleView>),
+    #[command(flatten)]
+    Act(ActionCommand<SampleView>),
     /// Return dead letters to the stage that failed
     Reprocess(reprocess::DlqReprocessArgs),
 }
@@ -65,7 +58,7 @@ pub(crate) async fn run(args: DlqArgs, context: &Context) -> Result<Exit, Comman
         DlqCommand::Show(args) => show::run(args, context).await,
         DlqCommand::Export(args) => export::run(args, context).await,
         DlqCommand::Edit(args) => edit::run(args, context).await,
-        DlqCommand::Note(args) => note("dlq note", args, context).await,
+        DlqCommand::Act(action) => action.run(context).await,
         DlqCommand::Reprocess(args) => reprocess::run(args, context).await,
     }
 }

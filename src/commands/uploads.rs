@@ -11,13 +11,14 @@ mod replace;
 
 use clap::{Args, Subcommand, ValueEnum};
 use redrive::config::Config;
-use redrive_ops::{ActionOptions, ItemAction};
+use redrive_ops::{ActionOptions, Changeable};
 use redrive_store::ItemRecord;
 
 use crate::{
+    action_command::ActionCommand,
     context::Context,
     exit::{CommandError, Exit},
-    resource::{ChangeArgs, ListArgs, NoteArgs, ShowArgs, act, list, note, show},
+    resource::{ChangeArgs, ListArgs, ShowArgs, act, list, show},
 };
 
 #[derive(Debug, Args)]
@@ -58,29 +59,10 @@ Examples:
   redrive uploads show 17
   redrive uploads show 17 18 -o json")]
     Show(ShowArgs<ItemRecord>),
-    /// Reset items that were given up to pending
-    #[command(after_help = "\
-A reset item is pending and has the full number of attempts again; its attempt numbers continue. Items that were
-not given up are not changed. Always asks for confirmation.
-Exit codes: 0 all reset; 3 some; 1 none; 4 refused, nothing changed.
-
-Examples:
-  redrive uploads reset 17 18 --reason 'tiles were repaired'
-  redrive uploads reset --upload tiles --group flight-7 --dry-run
-  redrive uploads reset --upload tiles --group flight-7 --yes")]
-    Reset(ChangeArgs<ItemRecord>),
+    #[command(flatten)]
+    Act(ActionCommand<ItemRecord>),
     /// Give an item new content, after its file was repaired
     Replace(replace::UploadsReplaceArgs),
-    /// Remove items that were not acknowledged from their group
-    #[command(after_help = "\
-A dropped item is removed from its group, and can be added again; its attempts and what it was stay in the ledger and
-in the journal. Acknowledged items are never dropped. Always asks for confirmation.
-Exit codes: 0 all dropped; 3 some; 1 none; 4 refused, nothing changed.
-
-Examples:
-  redrive uploads drop 17 18 --reason 'tiles are not needed'
-  redrive uploads drop --upload tiles --group flight-7 --dry-run")]
-    Drop(ChangeArgs<ItemRecord>),
     /// Note what the receiver found out about acknowledged items
     #[command(after_help = "\
 Notes what the receiver found out about an acknowledged item after the upload. The mark is final. Always asks for
@@ -91,15 +73,6 @@ Examples:
   redrive uploads mark trusted 17 18 --yes
   redrive uploads mark rejected 19 --reason 'unreadable at the receiver'")]
     Mark(MarkArgs),
-    /// Write a remark into the journal of items
-    #[command(after_help = "\
-`redrive why item:ID` shows the remarks on an item. Filters select items in every state. Asks for confirmation before more than 20.
-Exit codes: 0 all noted; 3 some; 1 none; 4 refused, nothing changed.
-
-Examples:
-  redrive uploads note 17 --text 'the customer was told'
-  redrive uploads note --cause 68af3934cc71cda7 --text 'see OPS-7' --yes")]
-    Note(NoteArgs<ItemRecord>),
 }
 
 pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, CommandError> {
@@ -108,19 +81,9 @@ pub(crate) async fn run(args: UploadsArgs, context: &Context) -> Result<Exit, Co
         UploadsCommand::Run(args) => run::run(args, context).await,
         UploadsCommand::List(args) => list(args, true, context).await,
         UploadsCommand::Show(args) => show(args, context).await,
-        UploadsCommand::Reset(args) => {
-            change("uploads reset", ItemAction::Reset, args, context).await
-        }
+        UploadsCommand::Act(action) => action.run(context).await,
         UploadsCommand::Replace(args) => replace::run(args, context).await,
-        UploadsCommand::Drop(args) => change("uploads drop", ItemAction::Drop, args, context).await,
-        UploadsCommand::Note(args) => note("uploads note", args, context).await,
-        UploadsCommand::Mark(args) => {
-            let action = match args.verdict {
-                ReceiverVerdict::Trusted => ItemAction::Trust,
-                ReceiverVerdict::Rejected => ItemAction::Refuse,
-            };
-            change("uploads mark", action, args.items, context).await
-        }
+        UploadsCommand::Mark(args) => args.run(context).await,
     }
 }
 
@@ -140,13 +103,16 @@ enum ReceiverVerdict {
     Rejected,
 }
 
-async fn change(
-    command: &str,
-    action: ItemAction,
-    args: ChangeArgs<ItemRecord>,
-    context: &Context,
-) -> Result<Exit, CommandError> {
-    act(command, action, ActionOptions::default(), args, context).await
+impl MarkArgs {
+    async fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        let name = match self.verdict {
+            ReceiverVerdict::Trusted => "trust",
+            ReceiverVerdict::Rejected => "refuse",
+        };
+        let action = ItemRecord::action(name);
+        let action = action.ok_or_else(|| CommandError::usage("unknown action"))?;
+        act("uploads mark", action, ActionOptions::default(), self.items, context).await
+    }
 }
 
 /// Reads the configuration, which must declare the upload.

@@ -39,8 +39,9 @@ pub use ops::Ops;
 pub use partitions::GapFilter;
 pub use policies::{KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts};
 pub use resources::{
-    Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, Column, ColumnKind,
-    ItemAction, Matching, Note, OutcomeCounts, Page, Resource, SampleAction, TermText, UnitChange,
+    ActionDeclaration, ActionOption, ActionOptions, Button, CONFIRM_ABOVE, ChangeRequest,
+    ChangeResult, Changeable, Column, ColumnKind, ItemAction, Matching, Note, OptionKind,
+    OutcomeCounts, Page, Resource, SampleAction, TermText, UnitAction, UnitChange,
     parse_fingerprint, partition_change, run_state_name,
 };
 pub use runs::EditRunError;

@@ -1,7 +1,7 @@
 //! Parameters of lists and actions: of a query, a form or a JSON body, all read by the declaration of a resource.
 
-use redrive_ops::{Action, ActionOptions, Changeable, Note, Resource, TermText};
-use redrive_store::{Lane, Selection, SelectionTerm};
+use redrive_ops::{ActionOptions, Changeable, Resource, TermText};
+use redrive_store::{Selection, SelectionTerm};
 use serde_json::Value;
 
 use crate::problem::ProblemDetails;
@@ -17,8 +17,9 @@ pub(crate) const OF_NEWEST: &[&str] = &["limit", "after", "newest"];
 
 /// The parameters of an action besides its selection.
 pub(crate) fn of_action<R: Changeable>(name: &str) -> Vec<&'static str> {
+    let options = R::action(name).map_or(&[][..], |action| action.options);
     let of_all = ["ids", "all", "dry_run", "token", "reason"];
-    [&of_all, R::Action::options(name), Note::options(name)].concat()
+    of_all.into_iter().chain(options.iter().map(|option| option.name)).collect()
 }
 
 /// Names and values as they came.
@@ -88,16 +89,12 @@ impl<R: Resource> Params<R> {
             "newest" => self.newest = flag(name, value)?,
             "all" => self.all = flag(name, value)?,
             "dry_run" => self.dry_run = flag(name, value)?,
-            "clear_terminal" => self.options.clear_terminal = flag(name, value)?,
-            "force" => self.options.force = flag(name, value)?,
-            "lane" => {
-                let names = Lane::ALL.map(Lane::name).join(", ");
-                let unknown = || invalid(name, value).allowed(names);
-                self.options.lane = Some(Lane::from_name(value).ok_or_else(unknown)?);
-            }
-            "text" => self.options.text = Some(value.to_owned()),
             "token" => self.token = Some(value.to_owned()),
-            _ => self.reason = Some(value.to_owned()),
+            "reason" => self.reason = Some(value.to_owned()),
+            _ => {
+                let invalid = |allowed| invalid(name, value).allowed(allowed);
+                self.options.set(name, value).map_err(invalid)?;
+            }
         }
         Ok(())
     }
@@ -105,15 +102,8 @@ impl<R: Resource> Params<R> {
     /// The given units, terms and options, as they are written in an address or a form.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = selection_fields::<R>(&self.selection);
-        let options = [
-            ("all", self.all),
-            ("clear_terminal", self.options.clear_terminal),
-            ("force", self.options.force),
-        ];
-        let given = options.into_iter().filter(|(_, given)| *given);
-        fields.extend(given.map(|(name, _)| (name, "true".to_owned())));
-        fields.extend(self.options.lane.map(|lane| ("lane", lane.name().to_owned())));
-        fields.extend(self.options.text.clone().map(|text| ("text", text)));
+        fields.extend(self.all.then(|| ("all", "true".to_owned())));
+        fields.extend(self.options.given());
         fields.extend(self.ids.iter().map(|id| ("ids", id.to_string())));
         fields
     }

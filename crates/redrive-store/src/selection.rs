@@ -29,7 +29,7 @@ macro_rules! terms {
         }
 
         impl SelectionTerm {
-            const STORED: &'static [Self] = &[$(Self::$term),*];
+            const FIELDS: &'static [Self] = &[$(Self::$term),*];
 
             /// The name in JSON and in queries.
             pub fn name(self) -> &'static str {
@@ -250,7 +250,7 @@ impl Selection {
     pub fn to_json(&self) -> Value {
         let given =
             |term: &Term| Some((term.name().to_owned(), self.value(*term)?.to_string().into()));
-        let mut terms: Map<String, Value> = Term::STORED.iter().filter_map(given).collect();
+        let mut terms: Map<String, Value> = Term::FIELDS.iter().filter_map(given).collect();
         terms.extend(self.status().map(|status| ("status".to_owned(), status.into())));
         terms.extend(self.waiting().map(|waiting| ("waiting".to_owned(), waiting.into())));
         Value::Object(terms)

@@ -12,8 +12,8 @@ use redrive::{
     Operator, PipelineRunId, PipelineStatus, SampleId, SampleRecord, SampleStatus, Unit,
 };
 use redrive_ops::{
-    Action, ActionOptions, ChangeRequest, ChangeResult, Changes, SampleAction, UnitChange,
-    views::SampleView,
+    ActionOptions, CONFIRM_ABOVE, ChangeRequest, ChangeResult, SampleAction, UnitAction,
+    UnitChange, views::SampleView,
 };
 use redrive_store::{MAX_BATCH, Written};
 
@@ -86,7 +86,6 @@ pub(crate) async fn run(
     let ChangeFlags { reason, dry_run, yes } = args.change.how.clone();
     let by = operator(reason);
     let request = ChangeRequest {
-        action: SampleAction::Reprocess,
         options: ActionOptions::default(),
         by: &by,
         dry_run,
@@ -98,7 +97,7 @@ pub(crate) async fn run(
     if ids.is_empty() {
         let limit =
             args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let matching = SampleView::matching(&ops, &request, limit).await;
+        let matching = ops.in_states::<SampleView>(&[], &request.selection, limit).await;
         ids = matching.map_err(|error| ops.store_error(error))?.ids;
     }
     ids.sort_unstable();
@@ -108,7 +107,7 @@ pub(crate) async fn run(
         return Err(CommandError::new(Exit::Refused, message)
             .help("`redrive dlq list` shows the dead letters"));
     }
-    if ids.len() > request.action.confirm_above() && !dry_run {
+    if ids.len() > CONFIRM_ABOVE && !dry_run {
         let question = format!("Reprocess {} dead letters in {}?", ids.len(), ops.chosen.url);
         confirm(&question, yes)?;
     }
@@ -124,7 +123,8 @@ pub(crate) async fn run(
         }
         _ => change,
     };
-    let exit = apply::<SampleView, _>(&ops, &request, &ids, given_data, context).await?;
+    let action = UnitAction::Own(SampleAction::Reprocess);
+    let exit = apply::<SampleView>(&ops, &action, &request, &ids, given_data, context).await?;
     if !dry_run {
         note_stopped(&ops, &ids, context).await.map_err(|error| ops.store_error(error))?;
     }

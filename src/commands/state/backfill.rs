@@ -7,11 +7,9 @@ use redrive::{
 };
 use redrive_ops::partition_change;
 
-use super::{
-    change::LaneName,
-    partition_selector::{date_range, parse_part},
-};
+use super::partition_selector::{date_range, parse_part};
 use crate::{
+    action_command::LaneName,
     confirm::confirm,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},

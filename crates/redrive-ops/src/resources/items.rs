@@ -10,7 +10,7 @@ use redrive_store::{
 use serde_json::json;
 
 use super::{
-    Action, ActionOptions, BATCH, ChangeRequest, ChangeResult, Changeable, Changes, Column,
+    ActionDeclaration as Action, BATCH, Button, ChangeRequest, ChangeResult, Changeable, Column,
     ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
 };
 use crate::{Ops, items::journal_entry};
@@ -92,49 +92,45 @@ pub enum ItemAction {
     Refuse,
 }
 
-impl Action for ItemAction {
-    const NAMES: &'static [&'static str] = &["reset", "drop", "trust", "refuse"];
-
-    fn parse(name: &str, _: &ActionOptions) -> Option<Self> {
-        [Self::Reset, Self::Drop, Self::Trust, Self::Refuse]
-            .into_iter()
-            .find(|action| action.name() == name)
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Reset => "reset",
-            Self::Drop => "drop",
-            Self::Trust => "trust",
-            Self::Refuse => "refuse",
-        }
-    }
-
-    fn states(&self) -> &'static [StateFilter] {
-        match self {
-            Self::Reset | Self::Drop => const { &[state("upload_giveup")] },
-            Self::Trust | Self::Refuse => const { &[state("uploaded")] },
-        }
-    }
-
-    /// Only operators do this, so they are always asked.
-    fn confirm_above(&self) -> usize {
-        0
-    }
-}
-
 impl Changeable for ItemRecord {
     type Action = ItemAction;
+
+    const COMMAND: &'static str = "uploads";
+    const EXAMPLE: &'static str = "item:17";
+    const ACTIONS: &'static [Action<Self>] = &[
+        Action::new("reset", "Reset items that were given up to pending", |_| ItemAction::Reset)
+            .command(RESET_HELP)
+            .states(&[state("upload_giveup")])
+            .always_confirmed()
+            .for_all(|_| true)
+            .buttons(&[Button::new("Reset", |item| ItemAction::Reset.allows(item.status))]),
+        Action::new("drop", "Remove items that were not acknowledged from their group", |_| {
+            ItemAction::Drop
+        })
+        .command(DROP_HELP)
+        .states(&[state("upload_giveup")])
+        .always_confirmed(),
+        // `uploads mark` does these.
+        Action::new("trust", "Note that the receiver vouches for acknowledged items", |_| {
+            ItemAction::Trust
+        })
+        .states(&[state("uploaded")])
+        .always_confirmed(),
+        Action::new("refuse", "Note that the receiver refused acknowledged items", |_| {
+            ItemAction::Refuse
+        })
+        .states(&[state("uploaded")])
+        .always_confirmed(),
+    ];
 
     fn unit(id: &ItemId) -> Unit {
         Unit::Item(*id)
     }
-}
 
-impl Changes<ItemAction> for ItemRecord {
     async fn change(
         ops: &Ops,
-        request: &ChangeRequest<'_, ItemAction>,
+        action: ItemAction,
+        request: &ChangeRequest<'_>,
         ids: &[ItemId],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> Result<()> {
@@ -145,17 +141,36 @@ impl Changes<ItemAction> for ItemRecord {
             // What was dropped of a group stays dropped if a later group fails.
             let mut batches: BTreeMap<Option<&ItemGroup>, Vec<ItemId>> = BTreeMap::new();
             for id in ids {
-                let drops = request.action == ItemAction::Drop;
+                let drops = action == ItemAction::Drop;
                 let group = items.get(id).filter(|_| drops).map(|item| &item.group);
                 batches.entry(group).or_default().push(*id);
             }
             for ids in batches.values() {
-                report(ops.change_items(request, ids, &items).await?);
+                report(ops.change_items(action, request, ids, &items).await?);
             }
         }
         Ok(())
     }
 }
+
+const RESET_HELP: &str = "\
+A reset item is pending and has the full number of attempts again; its attempt numbers continue. Items that were
+not given up are not changed. Always asks for confirmation.
+Exit codes: 0 all reset; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive uploads reset 17 18 --reason 'tiles were repaired'
+  redrive uploads reset --upload tiles --group flight-7 --dry-run
+  redrive uploads reset --upload tiles --group flight-7 --yes";
+
+const DROP_HELP: &str = "\
+A dropped item is removed from its group, and can be added again; its attempts and what it was stay in the ledger and
+in the journal. Acknowledged items are never dropped. Always asks for confirmation.
+Exit codes: 0 all dropped; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive uploads drop 17 18 --reason 'tiles are not needed'
+  redrive uploads drop --upload tiles --group flight-7 --dry-run";
 
 /// Whether an item was changed, or why not.
 type Applied = std::result::Result<(), String>;
@@ -163,11 +178,12 @@ type Applied = std::result::Result<(), String>;
 impl Ops {
     async fn change_items(
         &self,
-        request: &ChangeRequest<'_, ItemAction>,
+        action: ItemAction,
+        request: &ChangeRequest<'_>,
         ids: &[ItemId],
         items: &HashMap<ItemId, ItemRecord>,
     ) -> Result<Vec<UnitChange>> {
-        let (action, by) = (request.action, request.by);
+        let by = request.by;
         let found = ids.iter().filter_map(|id| items.get(id));
         let meant: Vec<&ItemRecord> = found.filter(|item| action.allows(item.status)).collect();
         let written: Vec<Applied> = match action.event() {
@@ -286,6 +302,12 @@ impl ItemAction {
             }),
             Self::Trust | Self::Refuse => json!({ "reason": by.reason }),
         };
-        journal_entry(&format!("upload.{}", self.name()), item, details, by)
+        let action = match self {
+            Self::Reset => "upload.reset",
+            Self::Drop => "upload.drop",
+            Self::Trust => "upload.trust",
+            Self::Refuse => "upload.refuse",
+        };
+        journal_entry(action, item, details, by)
     }
 }

@@ -1,10 +1,12 @@
 //! What the command line, the API and the dashboard list, show and change: one declaration per resource.
 //!
 //! A [`Resource`] names its columns, the terms and states that select it, and how to read it. Resources that operators
-//! change declare their actions as well ([`Changeable`]). The three interfaces are generic over these traits.
+//! change declare their actions as well ([`Changeable`]). The three interfaces are generic over these traits, so a new
+//! action is a variant of the resource's `Action`, its [`ActionDeclaration`], and what `change` does for it.
 //!
 //! - `column`: a column of a list
 //! - `terms`: what selects units, with its flag, parameter and label
+//! - `action`: what is declared about an action, its options and buttons
 //! - `change`: the outcome of an action for one unit
 //! - `note`: the action that every resource has
 //! - `runs`, `items`, `partitions`, `samples`, `pipeline_runs`: the declarations
@@ -12,6 +14,7 @@
 mod column;
 mod terms;
 
+mod action;
 mod change;
 mod note;
 
@@ -28,9 +31,12 @@ use std::{
 };
 
 use redrive_core::Unit;
-use redrive_store::{Lane, Operator, PageLimit, Result, Selection, SelectionTerm, StateFilter};
+use redrive_store::{Operator, PageLimit, Result, Selection, SelectionTerm, StateFilter};
 use serde::Serialize;
 
+pub use action::{
+    ActionDeclaration, ActionOption, ActionOptions, Button, CONFIRM_ABOVE, OptionKind, UnitAction,
+};
 pub use change::{ChangeResult, OutcomeCounts, UnitChange};
 pub use column::{Column, ColumnKind};
 pub use items::ItemAction;
@@ -105,9 +111,29 @@ pub struct Page<R> {
     pub has_more: bool,
 }
 
-/// A resource with actions of its own.
-pub trait Changeable: Changes<<Self as Changeable>::Action> {
-    type Action: Action;
+/// A resource that operators change.
+pub trait Changeable: Resource {
+    type Action: Copy + Debug + Send + Sync + 'static;
+
+    /// `runs` in `redrive runs retry`.
+    const COMMAND: &'static str;
+    /// A unit for examples.
+    const EXAMPLE: &'static str;
+    const ACTIONS: &'static [ActionDeclaration<Self>];
+    /// The action that brings failed units back: the first.
+    const REVIVE: &'static str = match Self::ACTIONS {
+        [first, ..] => first.name,
+        [] => "",
+    };
+
+    /// The actions of the resource, and the one that all have.
+    fn actions() -> impl Iterator<Item = &'static ActionDeclaration<Self>> {
+        Self::ACTIONS.iter().chain([ActionDeclaration::NOTE])
+    }
+
+    fn action(name: &str) -> Option<&'static ActionDeclaration<Self>> {
+        Self::actions().find(|action| action.name == name)
+    }
 
     fn unit(id: &Self::Id) -> Unit;
 
@@ -115,24 +141,25 @@ pub trait Changeable: Changes<<Self as Changeable>::Action> {
     fn unit_of(&self) -> Unit {
         Self::unit(&self.id())
     }
-}
 
-/// A resource that operators change by actions of one type.
-pub trait Changes<A: Action>: Resource {
     /// The units that match and that the action is about, at most `max`.
     fn matching(
         ops: &Ops,
-        request: &ChangeRequest<'_, A>,
+        declared: &ActionDeclaration<Self>,
+        action: &UnitAction<Self::Action>,
+        request: &ChangeRequest<'_>,
         max: usize,
     ) -> impl Future<Output = Result<Matching<Self::Id>>> + Send {
-        ops.matching::<Self, A>(&request.action, &request.selection, max)
+        let _ = action;
+        ops.in_states::<Self>(declared.states, &request.selection, max)
     }
 
     /// Changes units, or says what would change, in batches. Batches that were reported are applied, also if a later
     /// one fails.
     fn change(
         ops: &Ops,
-        request: &ChangeRequest<'_, A>,
+        action: Self::Action,
+        request: &ChangeRequest<'_>,
         ids: &[Self::Id],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> impl Future<Output = Result<()>> + Send;
@@ -147,51 +174,9 @@ pub struct Matching<Id> {
     pub omits_unchanged: bool,
 }
 
-/// An action of operators on units of one kind.
-pub trait Action: Clone + Debug + Send + Sync + 'static {
-    const NAMES: &'static [&'static str];
-
-    /// `None` if no action has the name.
-    fn parse(name: &str, options: &ActionOptions) -> Option<Self>;
-
-    fn name(&self) -> &'static str;
-
-    /// The names of the [`ActionOptions`] that an action has.
-    fn options(name: &str) -> &'static [&'static str] {
-        let _ = name;
-        &[]
-    }
-
-    /// The states that the action is about, if the selection names none; all if there are none.
-    fn states(&self) -> &'static [StateFilter];
-
-    /// The state of units that wait, if the action takes them only when the selection names it.
-    fn waiting_state(&self) -> Option<StateFilter> {
-        None
-    }
-
-    /// More units than this need a confirmation.
-    fn confirm_above(&self) -> usize {
-        20
-    }
-}
-
-/// What actions can be asked besides their name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ActionOptions {
-    /// Include terminal partitions.
-    pub clear_terminal: bool,
-    /// Include partitions without a run in the raw sink.
-    pub force: bool,
-    pub lane: Option<Lane>,
-    /// The text of a note.
-    pub text: Option<String>,
-}
-
-/// What is done, by whom, and for the journal how it was asked.
+/// By whom a change is requested, and for the journal how it was asked.
 #[derive(Debug)]
-pub struct ChangeRequest<'a, A> {
-    pub action: A,
+pub struct ChangeRequest<'a> {
     pub options: ActionOptions,
     pub by: &'a Operator,
     pub dry_run: bool,
@@ -211,14 +196,14 @@ const fn waiting(status: &'static str, waiting: bool) -> StateFilter {
 }
 
 impl Ops {
-    async fn matching<R: Resource, A: Action>(
+    /// The units that match and are in one of the states, at most `max`. If the selection has a state, that one counts.
+    pub async fn in_states<R: Resource>(
         &self,
-        action: &A,
+        states: &[StateFilter],
         selection: &Selection,
         max: usize,
     ) -> Result<Matching<R::Id>> {
-        let states: Vec<Option<StateFilter>> = match (selection.state.or(R::STATE), action.states())
-        {
+        let states: Vec<Option<StateFilter>> = match (selection.state.or(R::STATE), states) {
             (None, states @ [_, ..]) => states.iter().copied().map(Some).collect(),
             (state, _) => vec![state],
         };
@@ -234,12 +219,12 @@ impl Ops {
     }
 
     /// In words: the units that wait and would match if the selection named their state.
-    pub async fn waiting_matches<R: Resource, A: Action>(
+    pub async fn waiting_matches<R: Changeable>(
         &self,
-        action: &A,
+        declared: &ActionDeclaration<R>,
         selection: &Selection,
     ) -> Result<Option<String>> {
-        let state = action.waiting_state().filter(|_| selection.state.is_none());
+        let state = declared.waiting_state.filter(|_| selection.state.is_none());
         if state.is_none() {
             return Ok(None);
         }
@@ -274,14 +259,30 @@ impl Ops {
         }
     }
 
-    /// The outcomes of an action, or the expected ones of a dry run.
-    pub async fn change<R: Changes<A>, A: Action>(
+    /// Changes units in batches, as [`Changeable::change`] does.
+    pub async fn change<R: Changeable>(
         &self,
-        request: &ChangeRequest<'_, A>,
+        action: &UnitAction<R::Action>,
+        request: &ChangeRequest<'_>,
+        ids: &[R::Id],
+        report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
+    ) -> Result<()> {
+        match action {
+            UnitAction::Own(own) => R::change(self, *own, request, ids, report).await,
+            UnitAction::Note(note) => self.note_units::<R>(note, request, ids, report).await,
+        }
+    }
+
+    /// The outcomes of an action, or the expected ones of a dry run.
+    pub async fn outcomes<R: Changeable>(
+        &self,
+        action: &UnitAction<R::Action>,
+        request: &ChangeRequest<'_>,
         ids: &[R::Id],
     ) -> (Vec<UnitChange>, Result<()>) {
         let mut changes = Vec::new();
-        let result = R::change(self, request, ids, &mut |batch| changes.extend(batch)).await;
+        let report = &mut |batch| changes.extend(batch);
+        let result = self.change::<R>(action, request, ids, report).await;
         (changes, result)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use redrive_store::{JournalEntry, MAX_NOTE_CHARS, Result, StateFilter, operator_text};
+use redrive_store::{JournalEntry, MAX_NOTE_CHARS, Result, operator_text};
 use serde_json::json;
 
-use super::{Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, UnitChange};
+use super::{ChangeRequest, ChangeResult, Changeable, UnitChange};
 use crate::Ops;
 
 /// Rows by id may have data of up to a megabyte each.
@@ -23,41 +23,29 @@ impl Note {
     }
 }
 
-impl Action for Note {
-    const NAMES: &'static [&'static str] = &["note"];
+pub(super) const NOTE_HELP: &str = "\
+`redrive why UNIT` shows the remarks. Filters select all {noun}s that match. Asks for confirmation before more than 20.
+Exit codes: 0 all noted; 3 some; 1 none; 4 refused, nothing changed.
 
-    fn parse(name: &str, options: &ActionOptions) -> Option<Self> {
-        let text = options.text.as_deref().filter(|_| name == "note")?;
-        Self::new(text).ok()
-    }
+Examples:
+  redrive {command} note {unit} --text 'the customer was told'
+  redrive {command} note --cause 68af3934cc71cda7 --text 'see OPS-7' --yes";
 
-    fn name(&self) -> &'static str {
-        "note"
-    }
-
-    fn options(name: &str) -> &'static [&'static str] {
-        if name == "note" { &["text"] } else { &[] }
-    }
-
-    fn states(&self) -> &'static [StateFilter] {
-        &[]
-    }
-}
-
-impl<R: Changeable> Changes<Note> for R {
-    async fn change(
-        ops: &Ops,
-        request: &ChangeRequest<'_, Note>,
+impl Ops {
+    pub(super) async fn note_units<R: Changeable>(
+        &self,
+        note: &Note,
+        request: &ChangeRequest<'_>,
         ids: &[R::Id],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> Result<()> {
         for batch in ids.chunks(NOTE_BATCH) {
-            let rows = R::by_id(ops, batch).await?.into_iter().filter(R::exists);
+            let rows = R::by_id(self, batch).await?.into_iter().filter(R::exists);
             let rows: HashMap<String, R> = rows.map(|row| (row.id().to_string(), row)).collect();
             if !request.dry_run {
                 let entries: Vec<JournalEntry> =
-                    rows.values().map(|row| entry(row, request)).collect();
-                ops.store().append_journal(&entries).await?;
+                    rows.values().map(|row| entry(row, note, request)).collect();
+                self.store().append_journal(&entries).await?;
             }
             let change = |id: &R::Id| match rows.get(&id.to_string()) {
                 Some(row) => UnitChange::new(row.unit_of(), ChangeResult::done(request.dry_run)),
@@ -69,7 +57,7 @@ impl<R: Changeable> Changes<Note> for R {
     }
 }
 
-fn entry<R: Changeable>(row: &R, request: &ChangeRequest<'_, Note>) -> JournalEntry {
+fn entry<R: Changeable>(row: &R, note: &Note, request: &ChangeRequest<'_>) -> JournalEntry {
     let by = request.by.cleaned();
     JournalEntry {
         at: by.at,
@@ -77,7 +65,7 @@ fn entry<R: Changeable>(row: &R, request: &ChangeRequest<'_, Note>) -> JournalEn
         action: format!("{}.note", R::NOUN),
         unit: Some(row.unit_of().to_string()),
         filter: None,
-        details: json!({ "note": request.action.0, "reason": by.reason }).to_string(),
+        details: json!({ "note": note.0, "reason": by.reason }).to_string(),
         dedupe_key: None,
     }
 }

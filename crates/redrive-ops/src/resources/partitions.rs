@@ -1,6 +1,8 @@
 //! Partitions of sources.
 
-use redrive_core::{InvalidUnit, PartitionKey, PartitionState, TerminalReason, Unit};
+use redrive_core::{
+    InvalidUnit, PartitionKey, PartitionState, PartitionStatus, TerminalReason, Unit,
+};
 use redrive_engine::{
     ChangeOutcome, ChangeRefusal, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode,
 };
@@ -10,9 +12,9 @@ use redrive_store::{
 };
 
 use super::{
-    Action, ActionOptions, BATCH, ChangeRequest, ChangeResult, Changeable, Changes, Column,
-    ColumnKind as Kind, Matching, Page, Resource, UnitChange, bare_id, column::text, state,
-    waiting,
+    ActionDeclaration as Action, ActionOption, BATCH, Button, ChangeRequest, ChangeResult,
+    Changeable, Column, ColumnKind as Kind, Matching, Page, Resource, UnitAction, UnitChange,
+    bare_id, column::text, state, waiting,
 };
 use crate::{Ops, views::PartitionView};
 
@@ -103,67 +105,88 @@ impl Resource for PartitionView {
     }
 }
 
-impl Action for PartitionAction {
-    const NAMES: &'static [&'static str] =
-        &["retry", "reprocess", "mark-terminal", "clear-terminal", "pause", "resume"];
-
-    fn parse(name: &str, options: &ActionOptions) -> Option<Self> {
-        let lane = options.lane;
-        Some(match name {
-            "retry" => Self::Retry {
-                clear_terminal: options.clear_terminal,
-                lane: lane.unwrap_or(Lane::Fresh),
-            },
-            "reprocess" => Self::Reprocess { lane: lane.unwrap_or(Lane::Backfill) },
-            "mark-terminal" => Self::MarkTerminal,
-            "clear-terminal" => Self::ClearTerminal,
-            "pause" => Self::Pause,
-            "resume" => Self::Resume,
-            _ => return None,
-        })
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Retry { .. } => "retry",
-            Self::Reprocess { .. } => "reprocess",
-            Self::Backfill { .. } => "backfill",
-            Self::MarkTerminal => "mark-terminal",
-            Self::ClearTerminal => "clear-terminal",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
-    fn options(name: &str) -> &'static [&'static str] {
-        match name {
-            "retry" => &["clear_terminal", "force", "lane"],
-            "reprocess" => &["force", "lane"],
-            _ => &[],
-        }
-    }
-
-    /// The engine knows them.
-    fn states(&self) -> &'static [StateFilter] {
-        &[]
-    }
-}
-
 impl Changeable for PartitionView {
     type Action = PartitionAction;
+
+    const COMMAND: &'static str = "state";
+    const EXAMPLE: &'static str = "partition:ads/1234567890/campaign_daily/2026-01-31";
+    const ACTIONS: &'static [Action<Self>] = &[
+        Action::new("retry", "Retry failed partitions", |options| {
+            let lane = options.lane.unwrap_or(Lane::Fresh);
+            PartitionAction::Retry { clear_terminal: options.clear_terminal, lane }
+        })
+        .command(RETRY_HELP)
+        .options(&[
+            ActionOption::flag(
+                "force",
+                "Include partitions whose data was judged and is gone from the raw sink",
+            ),
+            ActionOption::flag(
+                "clear_terminal",
+                "Include terminal partitions: clear the mark of an operator, or exceed the \
+                 limit of the policy once",
+            ),
+            ActionOption::lane(Lane::Fresh),
+        ])
+        .for_all(|_| true)
+        .buttons(&[
+            Button::new("Retry now", is_retried).with(&["force"]),
+            Button::new("Retry anyway", is_terminal).with(&["force", "clear_terminal"]),
+        ]),
+        Action::new(
+            "reprocess",
+            "Extract good partitions again; they stay readable meanwhile",
+            |options| PartitionAction::Reprocess { lane: options.lane.unwrap_or(Lane::Backfill) },
+        )
+        .command(REPROCESS_HELP)
+        .options(&[
+            ActionOption::flag("force", "Include partitions whose data is gone from the raw sink"),
+            ActionOption::lane(Lane::Backfill),
+        ])
+        .for_all(|selection| !selection.is_about_failures())
+        .buttons(&[Button::new("Reprocess", is_good).with(&["force"])]),
+        Action::new(
+            "mark-terminal",
+            "Mark failed partitions as terminal: they are no longer retried",
+            |_| PartitionAction::MarkTerminal,
+        )
+        .command(MARK_TERMINAL_HELP)
+        .buttons(&[Button::new("Mark terminal", is_retried)]),
+        Action::new(
+            "clear-terminal",
+            "Clear the terminal mark; the partitions stay failed",
+            |_| PartitionAction::ClearTerminal,
+        )
+        .command(CLEAR_TERMINAL_HELP)
+        .buttons(&[Button::new("Clear terminal", is_terminal)]),
+        Action::new("pause", "Pause partitions: they are neither claimed nor retried", |_| {
+            PartitionAction::Pause
+        })
+        .command(PAUSE_HELP)
+        .for_all(|_| true)
+        .buttons(&[Button::new("Pause", |partition| !partition.paused)]),
+        Action::new("resume", "Resume paused partitions", |_| PartitionAction::Resume)
+            .command(RESUME_HELP)
+            .for_all(|_| true)
+            .buttons(&[Button::new("Resume", |partition| partition.paused)]),
+    ];
 
     fn unit(key: &PartitionKey) -> Unit {
         Unit::Partition(key.clone())
     }
-}
 
-impl Changes<PartitionAction> for PartitionView {
+    /// The engine knows the states of its actions.
     async fn matching(
         ops: &Ops,
-        request: &ChangeRequest<'_, PartitionAction>,
+        declared: &Action<Self>,
+        action: &UnitAction<PartitionAction>,
+        request: &ChangeRequest<'_>,
         max: usize,
     ) -> Result<Matching<PartitionKey>> {
-        let command = command(request);
+        let UnitAction::Own(action) = action else {
+            return ops.in_states::<Self>(declared.states, &request.selection, max).await;
+        };
+        let command = command(*action, request);
         let selection = PartitionSelection::Filter(Box::new(request.selection.clone()));
         let mut sweep = ops.partitions().sweep(&command, &selection, RunMode::DryRun);
         let mut keys = Vec::new();
@@ -179,31 +202,103 @@ impl Changes<PartitionAction> for PartitionView {
 
     async fn change(
         ops: &Ops,
-        request: &ChangeRequest<'_, PartitionAction>,
+        action: PartitionAction,
+        request: &ChangeRequest<'_>,
         keys: &[PartitionKey],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> Result<()> {
-        let command = command(request);
+        let command = command(action, request);
         let mode = if request.dry_run { RunMode::DryRun } else { RunMode::Real };
         for batch in keys.chunks(BATCH) {
             let found = ops.store().partitions_by_key(batch).await?;
             let outcomes = ops.partitions().change_named(&command, batch, found, mode).await?;
-            let change =
-                |outcome| with_hint(partition_change(outcome, request.dry_run), request.action);
+            let change = |outcome| with_hint(partition_change(outcome, request.dry_run), action);
             report(outcomes.into_iter().map(change).collect());
         }
         Ok(())
     }
 }
 
-fn command(request: &ChangeRequest<'_, PartitionAction>) -> PartitionCommand {
+fn is_good(partition: &PartitionView) -> bool {
+    partition.status == Some(PartitionStatus::Success)
+}
+
+fn is_retried(partition: &PartitionView) -> bool {
+    partition.status == Some(PartitionStatus::Failed) && !partition.terminal
+}
+
+fn is_terminal(partition: &PartitionView) -> bool {
+    partition.status == Some(PartitionStatus::Failed) && partition.terminal
+}
+
+const RETRY_HELP: &str = "\
+Failed partitions that match become pending, and a worker of their source tries them again. Their
+attempt_count, current run and history stay unchanged. Filters match exactly. Terminal partitions, marked
+by an operator or given up by their policy, need --clear-terminal; partitions whose data was judged and is gone
+from the raw sink need --force. A failed extraction leaves no data, and needs no flag. Asks for confirmation before
+more than 20.
+Exit codes: 0 all done, or pending already; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive state retry --source ads --logical-date 2026-01-31
+  redrive state retry --source ads --since 2026-01-01 --until 2026-01-31 --dry-run
+  redrive state retry partition:ads/1234567890/campaign_daily/2026-01-31 --force
+  redrive state retry --all --clear-terminal --yes --reason 'the API is back'";
+
+const REPROCESS_HELP: &str = "\
+Extracts and validates the good partitions that match again. They stay good and readable from their current run
+meanwhile: an accepted new run replaces the current one, a rejected run does not. Asks for confirmation before
+more than 20; partitions whose data is gone from the raw sink need --force.
+Exit codes: 0 all done, or requested already; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive state reprocess --source ads --query-name campaign_daily --since 2026-01-01 --dry-run
+  redrive state reprocess partition:ads/1234567890/campaign_daily/2026-01-31 --reason 'new schema'";
+
+const MARK_TERMINAL_HELP: &str = "\
+Adds [terminal] to the error_message of the failed partitions that match. Neither the daemon nor `state retry`
+retries them until the mark is cleared, and consumers treat them as unavailable. Asks for confirmation before
+more than 20.
+Exit codes: 0 all done, or marked already; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive state mark-terminal --source ads --customer-id 1234567890 --reason 'the account is closed'
+  redrive state mark-terminal partition:ads/1234567890/campaign_daily/2026-01-31 --dry-run";
+
+const CLEAR_TERMINAL_HELP: &str = "\
+Removes [terminal] from the error_message of the partitions that match. They stay failed; the daemon retries
+them by their policy, or `state retry` does. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or not marked; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive state clear-terminal --source ads --customer-id 1234567890 --reason 'open again'
+  redrive state clear-terminal --all --dry-run";
+
+const PAUSE_HELP: &str = "\
+Workers do not claim paused partitions, and the daemon does not retry them. An attempt in progress continues to
+its verdict. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or paused already; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive state pause --source ads --since 2026-01-01 --reason 'the API is down until noon'
+  redrive state pause partition:ads/1234567890/campaign_daily/2026-01-31";
+
+const RESUME_HELP: &str = "\
+Resumes the paused partitions that match. Asks for confirmation before more than 20.
+Exit codes: 0 all done, or not paused; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive state resume --source ads
+  redrive state resume --all --yes";
+
+fn command(action: PartitionAction, request: &ChangeRequest<'_>) -> PartitionCommand {
     let audit = AuditContext {
         by: request.by.clone(),
         command: request.command.clone(),
         filter: Some(request.selection.clone()),
         flags: request.flags.clone(),
     };
-    let command = PartitionCommand::new(request.action, audit);
+    let command = PartitionCommand::new(action, audit);
     if request.options.force { command.forced() } else { command }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use redrive_core::{RunId, RunState, Unit};
+use redrive_core::{RunEvent, RunId, RunState, Unit};
 use redrive_store::{
     PageLimit, Result, RunAction, RunChange, RunRecord, Selection, SelectionTerm as Term,
     StateFilter,
 };
 
 use super::{
-    Action, ActionOptions, BATCH, ChangeRequest, ChangeResult, Changeable, Changes, Column,
+    ActionDeclaration as Action, BATCH, Button, ChangeRequest, ChangeResult, Changeable, Column,
     ColumnKind as Kind, Page, Resource, UnitChange, column::text, state, waiting,
 };
 use crate::Ops;
@@ -82,51 +82,40 @@ pub fn run_state_name(state: RunState) -> &'static str {
     }
 }
 
-impl Action for RunAction {
-    const NAMES: &'static [&'static str] = &["retry", "cancel"];
-
-    fn parse(name: &str, _: &ActionOptions) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| Action::name(action) == name)
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::Cancel => "cancel",
-        }
-    }
-
-    fn states(&self) -> &'static [StateFilter] {
-        match self {
-            Self::Retry => const { &[waiting("error", false)] },
-            Self::Cancel => const { &[state("discovered"), state("processing"), state("error")] },
-        }
-    }
-
-    fn waiting_state(&self) -> Option<StateFilter> {
-        (*self == Self::Retry).then_some(waiting("error", true))
-    }
-}
-
 /// Runs by id come with payloads of up to a megabyte each.
 const PREVIEW_BATCH: usize = 16;
 
 impl Changeable for RunRecord {
     type Action = RunAction;
 
+    const COMMAND: &'static str = "runs";
+    const EXAMPLE: &'static str = "run:17";
+    const ACTIONS: &'static [Action<Self>] = &[
+        Action::new("retry", "Retry runs, with a new count of attempts", |_| RunAction::Retry)
+            .command(RETRY_HELP)
+            .states(&[waiting("error", false)])
+            .waiting(waiting("error", true))
+            .for_all(|_| true)
+            .buttons(&[Button::new("Retry now", |run| run.state().apply(RunEvent::Retry).is_ok())]),
+        Action::new("cancel", "Cancel runs, including those in progress", |_| RunAction::Cancel)
+            .command(CANCEL_HELP)
+            .states(&[state("discovered"), state("processing"), state("error")])
+            .for_all(|_| true)
+            .buttons(&[Button::new("Cancel", |run| run.state().apply(RunEvent::Cancel).is_ok())]),
+    ];
+
     fn unit(id: &RunId) -> Unit {
         Unit::Run(*id)
     }
-}
 
-impl Changes<RunAction> for RunRecord {
     async fn change(
         ops: &Ops,
-        request: &ChangeRequest<'_, RunAction>,
+        action: RunAction,
+        request: &ChangeRequest<'_>,
         ids: &[RunId],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> Result<()> {
-        let ChangeRequest { action, by, dry_run, .. } = request;
+        let ChangeRequest { by, dry_run, .. } = request;
         for batch in ids.chunks(if *dry_run { PREVIEW_BATCH } else { BATCH }) {
             let changes: Vec<RunChange> = match action {
                 _ if *dry_run => {
@@ -144,6 +133,28 @@ impl Changes<RunAction> for RunRecord {
         Ok(())
     }
 }
+
+const RETRY_HELP: &str = "\
+A retried run is ready at once, with a new count of attempts; its history stays. Filters select runs that were given
+up, unless --state says otherwise. Runs that passed, are ready or in progress are not changed. Asks for confirmation
+before more than 20 runs.
+Exit codes: 0 all changed; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive runs retry 17 18
+  redrive runs retry --queue verify --dry-run
+  redrive runs retry --queue verify --state needs-review --yes --reason 'rules were fixed'";
+
+const CANCEL_HELP: &str = "\
+Cancelling a run in progress revokes its lease: the worker stops the handler at its next renewal and discards the
+result. Filters select runs that have not ended, unless --state says otherwise; runs that have ended are not changed.
+Asks for confirmation before more than 20 runs.
+Exit codes: 0 all changed; 3 some; 1 none; 4 refused, nothing changed.
+
+Examples:
+  redrive runs cancel 17 --reason 'sent by mistake'
+  redrive runs cancel --queue verify --dry-run
+  redrive runs cancel --queue verify --state discovered --yes";
 
 fn unit_change(id: RunId, change: RunChange, dry_run: bool) -> UnitChange {
     let unit = Unit::Run(id);

@@ -1,12 +1,12 @@
 //! Dead letters: the samples of pipelines that operators list and change.
 
-use redrive_core::{SampleId, Unit};
+use redrive_core::{SampleId, SampleStatus, Unit};
 use redrive_store::{
     PageLimit, Result, SampleChange, SampleRecord, Selection, SelectionTerm as Term, StateFilter,
 };
 
 use super::{
-    Action, ActionOptions, ChangeRequest, ChangeResult, Changeable, Changes, Column,
+    ActionDeclaration as Action, Button, ChangeRequest, ChangeResult, Changeable, Column,
     ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
 };
 use crate::{Ops, views::SampleView};
@@ -71,26 +71,21 @@ pub enum SampleAction {
     Reprocess,
 }
 
-impl Action for SampleAction {
-    const NAMES: &'static [&'static str] = &["reprocess"];
-
-    fn parse(name: &str, _: &ActionOptions) -> Option<Self> {
-        (name == "reprocess").then_some(Self::Reprocess)
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Reprocess => "reprocess",
-        }
-    }
-
-    fn states(&self) -> &'static [StateFilter] {
-        &[]
-    }
-}
-
 impl Changeable for SampleView {
     type Action = SampleAction;
+
+    const COMMAND: &'static str = "dlq";
+    const EXAMPLE: &'static str = "sample:17";
+    const ACTIONS: &'static [Action<Self>] = &[
+        // `dlq reprocess` has arguments of its own.
+        Action::new("reprocess", "Return dead letters to the stage that failed", |_| {
+            SampleAction::Reprocess
+        })
+        .for_all(|_| true)
+        .buttons(&[Button::new("Reprocess", |view| {
+            view.sample.status == SampleStatus::Dlq && view.sample.data.is_some()
+        })]),
+    ];
 
     fn unit(id: &SampleId) -> Unit {
         Unit::Sample { id: *id, stage: String::new() }
@@ -99,12 +94,11 @@ impl Changeable for SampleView {
     fn unit_of(&self) -> Unit {
         Unit::Sample { id: self.sample.id, stage: self.sample.stage_name.clone() }
     }
-}
 
-impl Changes<SampleAction> for SampleView {
     async fn change(
         ops: &Ops,
-        request: &ChangeRequest<'_, SampleAction>,
+        SampleAction::Reprocess: SampleAction,
+        request: &ChangeRequest<'_>,
         ids: &[SampleId],
         report: &mut (dyn FnMut(Vec<UnitChange>) + Send),
     ) -> Result<()> {

@@ -3,7 +3,7 @@
 use axum::{Extension, Json as Answer};
 use redrive_core::{DateRange, PartitionKey};
 use redrive_engine::KeyGrid;
-use redrive_ops::{ActionOptions, ChangeRequest, UnitChange, views::PartitionView};
+use redrive_ops::{ActionOptions, ChangeRequest, UnitAction, UnitChange, views::PartitionView};
 use redrive_store::{Lane, PartitionAction, Selection};
 use serde::Deserialize;
 
@@ -90,8 +90,9 @@ pub(crate) async fn backfill(
     let force_pending = request.force_pending;
     let names = Lane::ALL.map(Lane::name);
     let lane = named("lane", request.lane.as_deref(), Lane::from_name, &names)?;
+    let lane = lane.unwrap_or(Lane::Backfill);
+    let action = UnitAction::Own(PartitionAction::Backfill { force_pending, lane });
     let change = ChangeRequest {
-        action: PartitionAction::Backfill { force_pending, lane: lane.unwrap_or(Lane::Backfill) },
         options: ActionOptions::default(),
         by: &app.operator(&caller, request.reason.as_deref()),
         dry_run: request.dry_run,
@@ -107,5 +108,5 @@ pub(crate) async fn backfill(
     let keys: Vec<PartitionKey> = grid.keys().collect();
     let (dry_run, token) = (request.dry_run, request.token);
     let confirmation = Confirmation { dry_run, token, by_id: false };
-    apply::<PartitionView, _>(&app, change, &keys, &confirmation).await.map(Answer)
+    apply::<PartitionView>(&app, &action, change, &keys, &confirmation).await.map(Answer)
 }

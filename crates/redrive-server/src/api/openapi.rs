@@ -1,7 +1,7 @@
 //! Generates the OpenAPI document from the handlers and compares it with the one that the server serves.
 
 use redrive_ops::{
-    Action, Changeable, Note, Resource, TermText,
+    ActionDeclaration, Changeable, OptionKind, Resource, TermText,
     views::{DeadCauseView, PartitionView, PipelineRunView, ReadableView, SampleView},
 };
 use redrive_store::{ItemRecord, Lane, MAX_PAGE, RunRecord, SelectionTerm};
@@ -151,58 +151,76 @@ impl ResourcePaths<'_> {
     }
 
     fn actions<R: Changeable>(&mut self) {
-        let body = format!("{}Action", self.schema);
-        let mut properties = serde_json::Map::new();
+        let mut shared = serde_json::Map::new();
         let id = json!({ "type": ["integer", "string"] });
         let ids = json!({ "type": "array", "items": id, "description": "Instead of filters." });
-        properties.insert("ids".to_owned(), ids);
+        shared.insert("ids".to_owned(), ids);
         for term in terms::<R>() {
             let mut schema = term["schema"].clone();
             schema["description"] = term["description"].clone();
-            properties.insert(term["name"].as_str().unwrap().to_owned(), schema);
+            shared.insert(term["name"].as_str().unwrap().to_owned(), schema);
         }
-        let flags = [
-            ("all", "Required without `ids` and filters: act on all."),
-            ("dry_run", "Only return the expected outcomes and the token that confirms them."),
-        ];
-        let of_partitions = [
-            ("clear_terminal", "For `retry`: include terminal partitions."),
+        for (name, kind, about) in [
+            ("all", "boolean", "Required without `ids` and filters: act on all."),
             (
-                "force",
-                "For `retry` and `reprocess`: include partitions without a run in the raw sink.",
+                "dry_run",
+                "boolean",
+                "Only return the expected outcomes and the token that confirms them.",
             ),
-        ];
-        let has_lanes = !R::Action::options("retry").is_empty();
-        for (name, about) in flags.iter().chain(of_partitions.iter().filter(|_| has_lanes)) {
-            let flag = json!({ "type": "boolean", "description": about });
-            properties.insert((*name).to_owned(), flag);
+            ("token", "string", "The token of a dry run. Not needed for up to 20 `ids`."),
+            ("reason", "string", "The reason, for the journal."),
+        ] {
+            shared.insert(name.to_owned(), json!({ "type": kind, "description": about }));
         }
-        if has_lanes {
-            let lane = json!({ "type": "string", "enum": Lane::ALL.map(Lane::name) });
-            properties.insert("lane".to_owned(), lane);
+        for action in R::actions() {
+            let body = self.body(action, shared.clone());
+            let about = format!("{}.", action.about());
+            let problems = ["400", "409", "422", "428"];
+            let operation =
+                self.operation(action.name, &about, "BulkOutcome_UnitChange", &problems);
+            let body = json!({ "content": { "application/json": { "schema": reference(&body) } }, "required": true });
+            self.add(
+                &format!("/{}", action.name),
+                "post",
+                operation,
+                json!({ "requestBody": body }),
+            );
         }
-        let texts = [
-            ("token", "The token of a dry run. Not needed for up to 20 `ids`."),
-            ("reason", "The reason, for the journal."),
-            ("text", "For `note`: the remark."),
-        ];
-        for (name, about) in texts {
-            let text = json!({ "type": "string", "description": about });
-            properties.insert(name.to_owned(), text);
+    }
+
+    /// The schema of the body of an action. Those without options of their own share one.
+    fn body<R: Changeable>(
+        &mut self,
+        action: &ActionDeclaration<R>,
+        mut properties: serde_json::Map<String, Value>,
+    ) -> String {
+        let mut required = Vec::new();
+        for option in action.options {
+            let mut schema = match option.kind {
+                OptionKind::Flag => json!({ "type": "boolean" }),
+                OptionKind::Lane { default } => {
+                    json!({ "type": "string", "enum": Lane::ALL.map(Lane::name), "default": default.name() })
+                }
+                OptionKind::Text => {
+                    required.push(option.name);
+                    json!({ "type": "string" })
+                }
+            };
+            schema["description"] = format!("{}.", option.help).into();
+            properties.insert(option.name.to_owned(), schema);
         }
-        self.document["components"]["schemas"][&body] = json!({
+        let name = match action.options {
+            [] => format!("{}Action", self.schema),
+            _ => format!("{}_{}", self.schema, action.name.replace('-', "_")),
+        };
+        self.document["components"]["schemas"][&name] = json!({
             "type": "object",
             "description": "Selects units by `ids`, by filters, or `all`.",
             "properties": properties,
+            "required": required,
             "additionalProperties": false,
         });
-        let problems = ["400", "409", "422", "428"];
-        for name in R::Action::NAMES.iter().chain(Note::NAMES) {
-            let about = format!("Changes {}: {name}.", self.tag);
-            let operation = self.operation(name, &about, "BulkOutcome_UnitChange", &problems);
-            let body = json!({ "content": { "application/json": { "schema": reference(&body) } }, "required": true });
-            self.add(&format!("/{name}"), "post", operation, json!({ "requestBody": body }));
-        }
+        name
     }
 
     fn operation(&self, name: &str, about: &str, body: &str, problems: &[&str]) -> Value {
@@ -407,13 +425,9 @@ fn every_route_is_described_and_every_description_has_its_route() {
             item.as_object().unwrap().keys().map(|method| (method.as_str(), path.as_str()))
         })
         .collect();
-    let actions = |path: &'static str, names: &[&str]| {
-        names
-            .iter()
-            .chain(Note::NAMES)
-            .map(move |name| ("post", format!("{path}/{name}")))
-            .collect::<Vec<_>>()
-    };
+    fn actions<R: Changeable>(path: &str) -> impl Iterator<Item = (&'static str, String)> {
+        R::actions().map(move |action| ("post", format!("{path}/{}", action.name)))
+    }
     let generic: Vec<(&str, String)> = [
         "/v1/runs",
         "/v1/runs/{id}",
@@ -428,10 +442,10 @@ fn every_route_is_described_and_every_description_has_its_route() {
     ]
     .map(|path| ("get", path.to_owned()))
     .into_iter()
-    .chain(actions("/v1/runs", <RunRecord as Changeable>::Action::NAMES))
-    .chain(actions("/v1/items", <ItemRecord as Changeable>::Action::NAMES))
-    .chain(actions("/v1/partitions", <PartitionView as Changeable>::Action::NAMES))
-    .chain(actions("/v1/dead-letters", <SampleView as Changeable>::Action::NAMES))
+    .chain(actions::<RunRecord>("/v1/runs"))
+    .chain(actions::<ItemRecord>("/v1/items"))
+    .chain(actions::<PartitionView>("/v1/partitions"))
+    .chain(actions::<SampleView>("/v1/dead-letters"))
     .collect();
     let mut routes = ROUTES.to_vec();
     routes.extend(generic.iter().map(|(method, path)| (*method, path.as_str())));

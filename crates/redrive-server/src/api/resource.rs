@@ -6,7 +6,7 @@ use axum::{
     Extension, Json as Answer, Router,
     routing::{get, post},
 };
-use redrive_ops::{Action, ChangeRequest, Changeable, Changes, Note, Resource, UnitChange};
+use redrive_ops::{ChangeRequest, Changeable, Resource, UnitAction, UnitChange};
 use redrive_store::PageLimit;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(super) fn changeable<R: Changeable>(path: &'static str) -> Router<Arc<App>> 
             change(&app, &caller, path, name, params).await.map(Answer)
         })
     };
-    let names = R::Action::NAMES.iter().chain(Note::NAMES);
+    let names = R::actions().map(|action| action.name);
     names.fold(Router::new(), |router, name| router.route(&format!("{path}/{name}"), act(name)))
 }
 
@@ -79,28 +79,12 @@ pub(crate) async fn change<R: Changeable>(
     name: &str,
     params: Params<R>,
 ) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
-    if Note::NAMES.contains(&name) {
-        let invalid = |problem| ProblemDetails::bad_request(format!("text: {problem}"));
-        let note = Note::new(params.options.text.as_deref().unwrap_or_default());
-        let note = note.map_err(invalid)?;
-        return change_by(app, caller, path, note, params).await;
-    }
-    let action = R::Action::parse(name, &params.options).ok_or_else(|| {
+    let declared = R::action(name).ok_or_else(|| {
         let what = format!("unknown {} action {name:?}", R::NOUN);
-        let names: Vec<&str> = R::Action::NAMES.iter().chain(Note::NAMES).copied().collect();
+        let names: Vec<&str> = R::actions().map(|action| action.name).collect();
         ProblemDetails::not_found(what).allowed(names.join(", "))
     })?;
-    change_by(app, caller, path, action, params).await
-}
-
-async fn change_by<R: Changes<A>, A: Action>(
-    app: &App,
-    caller: &Caller,
-    path: &str,
-    action: A,
-    params: Params<R>,
-) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
-    let name = action.name();
+    let action = declared.with(&params.options).map_err(ProblemDetails::bad_request)?;
     let by_id = !params.ids.is_empty();
     let selection = &params.selection;
     let is_filtered = !selection.is_empty() || params.names_state || params.all;
@@ -114,7 +98,6 @@ async fn change_by<R: Changes<A>, A: Action>(
     }
     let flags = params.fields().into_iter().filter(|(_, value)| value == "true");
     let request = ChangeRequest {
-        action,
         by: &app.operator(caller, params.reason.as_deref()),
         dry_run: true,
         command: format!("api {} {name}", path.trim_start_matches("/v1/").trim_start_matches('/')),
@@ -127,34 +110,34 @@ async fn change_by<R: Changes<A>, A: Action>(
         ids.sort_unstable();
         ids.dedup();
     } else {
-        ids = R::matching(&app.ops, &request, MAX_UNITS + 1).await?.ids;
+        ids = R::matching(&app.ops, declared, &action, &request, MAX_UNITS + 1).await?.ids;
     }
     if ids.is_empty()
-        && let Some(waiting) =
-            app.ops.waiting_matches::<R, A>(&request.action, &request.selection).await?
+        && let Some(waiting) = app.ops.waiting_matches(declared, &request.selection).await?
     {
         return Err(nothing_matches().with_detail(waiting).allowed("the state `waiting`"));
     }
     let Params { dry_run, token, .. } = params;
-    apply::<R, A>(app, request, &ids, &Confirmation { dry_run, token, by_id }).await
+    apply::<R>(app, &action, request, &ids, &Confirmation { dry_run, token, by_id }).await
 }
 
 /// Says what would be done, and does it if that is confirmed.
-pub(super) async fn apply<R: Changes<A>, A: Action>(
+pub(super) async fn apply<R: Changeable>(
     app: &App,
-    mut request: ChangeRequest<'_, A>,
+    action: &UnitAction<R::Action>,
+    mut request: ChangeRequest<'_>,
     ids: &[R::Id],
     confirmation: &Confirmation,
 ) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
     request.dry_run = true;
-    let (expected, read) = app.ops.change::<R, A>(&request, ids).await;
+    let (expected, read) = app.ops.outcomes::<R>(action, &request, ids).await;
     read?;
-    let what = format!("{} {:?} {:?}", request.command, request.action, request.options);
+    let what = format!("{} {:?} {:?}", request.command, action, request.options);
     if let Some(dry_run) = confirm(&what, expected, confirmation)? {
         return Ok(dry_run);
     }
     request.dry_run = false;
-    let (changes, written) = app.ops.change::<R, A>(&request, ids).await;
+    let (changes, written) = app.ops.outcomes::<R>(action, &request, ids).await;
     if let Err(error) = written {
         let done = format!("{} of {} {}s were processed before", changes.len(), ids.len(), R::NOUN);
         return Err(ProblemDetails::from(error).with_detail(done));
