@@ -7,8 +7,11 @@ use axum::{
 };
 use jiff::Timestamp;
 use maud::{Markup, html};
-use redrive_ops::views::CauseView;
-use redrive_store::{CauseKind, MAX_NOTE_CHARS, MAX_TICKET_CHARS, UnitKind};
+use redrive_ops::{
+    Changeable,
+    views::{CauseView, PartitionView, SampleView},
+};
+use redrive_store::{CauseKind, ItemRecord, MAX_NOTE_CHARS, MAX_TICKET_CHARS, RunRecord, UnitKind};
 use serde::Deserialize;
 
 use super::{
@@ -18,6 +21,7 @@ use super::{
         address, excerpt, filter_choice, filter_field, given, journal, json, number, unit_address,
         when,
     },
+    resource::{Listed, title_case},
 };
 use crate::{
     api::{CauseListQuery, CauseNote, change_cause, data_token, find_cause, read_causes},
@@ -34,35 +38,21 @@ struct KindLinks {
     /// One unit, and several.
     nouns: [&'static str; 2],
     path: &'static str,
-    /// The action that brings units back, and its name on a button.
-    action: (&'static str, &'static str),
+    /// The action that brings units back.
+    action: &'static str,
+}
+
+impl KindLinks {
+    const fn of<R: Listed + Changeable>(kind: UnitKind, nouns: [&'static str; 2]) -> Self {
+        Self { kind, nouns, path: R::PATH, action: R::REVIVE }
+    }
 }
 
 const KINDS: [KindLinks; 4] = [
-    KindLinks {
-        kind: UnitKind::Run,
-        nouns: ["run", "runs"],
-        path: "/runs",
-        action: ("retry", "Retry"),
-    },
-    KindLinks {
-        kind: UnitKind::Partition,
-        nouns: ["partition", "partitions"],
-        path: "/partitions",
-        action: ("retry", "Retry"),
-    },
-    KindLinks {
-        kind: UnitKind::Item,
-        nouns: ["item", "items"],
-        path: "/uploads",
-        action: ("reset", "Reset"),
-    },
-    KindLinks {
-        kind: UnitKind::Sample,
-        nouns: ["dead letter", "dead letters"],
-        path: "/dead-letters",
-        action: ("reprocess", "Reprocess"),
-    },
+    KindLinks::of::<RunRecord>(UnitKind::Run, ["run", "runs"]),
+    KindLinks::of::<PartitionView>(UnitKind::Partition, ["partition", "partitions"]),
+    KindLinks::of::<ItemRecord>(UnitKind::Item, ["item", "items"]),
+    KindLinks::of::<SampleView>(UnitKind::Sample, ["dead letter", "dead letters"]),
 ];
 
 pub(super) fn cause_address(fingerprint: &str) -> String {
@@ -159,9 +149,9 @@ fn units(cause: &CauseView, counts: &CauseKind, may_act: bool, has_terminal: boo
     }
     let noun = |count: u64| if count == 1 { links.nouns[0] } else { links.nouns[1] };
     let of_cause = [("cause", cause.fingerprint.as_str())];
-    let (action, label) = links.action;
+    let label = title_case(links.action);
     let preview_path = format!("{}/preview", links.path);
-    let preview = [("action", action)].into_iter().chain(of_cause);
+    let preview = [("action", links.action)].into_iter().chain(of_cause);
     html! {
         a href=(address(links.path, of_cause)) { (number(open)) " " (noun(open)) }
         @if may_act && counts.stuck > 0 {

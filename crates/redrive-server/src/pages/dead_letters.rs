@@ -15,10 +15,10 @@ use super::{
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        act_button, address, attempts, edit_form, excerpt, given, json, number, parse_json, pill,
-        unit_journal, when_some,
+        address, attempts, edit_form, excerpt, given, json, number, parse_json, pill, unit_journal,
+        when_some,
     },
-    resource::{Listed, bulk_links},
+    resource::{Listed, bulk_links, unit_actions},
 };
 use crate::{
     api::{NO_DATA, edit_sample},
@@ -37,6 +37,7 @@ impl Listed for SampleView {
     const TITLE: &'static str = "Dead letters";
     const LEAD: &'static str = "Samples that failed permanently. \
         Errors that differ only in numbers, ids, quotations and paths have one cause.";
+    const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
 
     fn address(id: &SampleId) -> String {
         format!("/dead-letters/{id}")
@@ -49,13 +50,10 @@ impl Listed for SampleView {
 
     async fn above(app: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {
         let causes = app.ops.store().dead_causes(selection, CAUSES).await?;
-        let may_act = may_act(caller) && !causes.is_empty();
-        let all = [("reprocess", "Reprocess all that match")];
         Ok(html! {
             section {
                 h2 { "By cause" }
-                (by_cause(app, selection, &causes, may_act))
-                @if may_act { p { (bulk_links::<Self>(selection, &all)) } }
+                (by_cause(app, selection, &causes, may_act(caller)))
             }
         })
     }
@@ -73,7 +71,6 @@ fn by_cause(app: &App, selection: &Selection, causes: &[DeadCause], may_act: boo
         ..selection.clone()
     };
     let list = |cause| address("/dead-letters", selection_fields::<SampleView>(&of(cause)));
-    let reprocess = [("reprocess", "Reprocess")];
     html! {
         div.scroll { table {
             thead { tr { th.number { "Samples" } th { "Pipeline" } th { "Stage" } th { "Code" } th { "Example" } th { "Last" } th { "" } } }
@@ -84,7 +81,7 @@ fn by_cause(app: &App, selection: &Selection, causes: &[DeadCause], may_act: boo
                 td { (cause.code) }
                 td.text { (excerpt(&cause.example)) }
                 td { (when_some(cause.last_attempt_at, now)) }
-                td.nowrap { @if may_act { (bulk_links::<SampleView>(&of(cause), &reprocess)) } }
+                td.nowrap { @if may_act { (bulk_links::<SampleView>(&of(cause), "")) } }
             } } }
         } }
     }
@@ -104,9 +101,7 @@ pub(super) async fn show(
     let body = html! {
         h1 { "Sample " (id) " " (pill(sample.status.name())) }
         p.next { strong { "Next: " } (explanation.next.because) }
-        @if may_act(&caller) && sample.status == SampleStatus::Dlq && sample.data.is_some() {
-            section { h2 { "Actions" } (act_button("/dead-letters/act/reprocess", &[("ids", &id.to_string())], "Reprocess")) }
-        }
+        (unit_actions(&caller, &explanation.sample, html! {}))
         @if may_act(&caller) && sample.status == SampleStatus::Dlq {
             section {
                 h2 { "Repair" }

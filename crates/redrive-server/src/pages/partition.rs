@@ -1,15 +1,15 @@
 //! The page of a partition.
 
 use axum::{Extension, response::Response};
-use maud::{Markup, html};
-use redrive_core::{PartitionKey, PartitionStatus};
-use redrive_ops::{ExplainTarget, Explanation, views::PartitionView};
+use maud::html;
+use redrive_ops::{ExplainTarget, Explanation};
 
 use super::{
     PageResult,
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
-    parts::{act_button, address, attempts, json, number, pill, unit_journal, when, when_some},
+    parts::{address, attempts, json, number, pill, unit_journal, when, when_some},
+    resource::unit_actions,
 };
 use crate::{
     api::{KeyParts, key_of},
@@ -41,7 +41,7 @@ pub(super) async fn show(
         h1 { (key.source()) " / " (key.customer_id()) " / " (key.query_name()) " / " (key.logical_date().to_string())
              " " (pill(partition.state())) @if partition.paused { " " span.pill.retry { "‖ paused" } } }
         p.next { strong { "Next: " } (explanation.next.because) }
-        @if may_act(&caller) { section { h2 { "Actions" } (actions(&key, partition)) } }
+        (unit_actions(&caller, partition, html! {}))
         div.grid {
             section.half {
                 h2 { "Details" }
@@ -68,21 +68,4 @@ pub(super) async fn show(
     };
     let title = format!("{key}");
     Ok(DashboardPage::new(NavSection::Partitions, title, body).render(&app, &caller))
-}
-
-fn actions(key: &PartitionKey, partition: &PartitionView) -> Markup {
-    let (is_failed, unit) = (partition.status == Some(PartitionStatus::Failed), key.to_string());
-    let button = |action: &str, name: &str, extra: &[&str]| {
-        let mut fields = vec![("ids", unit.as_str())];
-        fields.extend(extra.iter().map(|name| (*name, "true")));
-        act_button(&format!("/partitions/act/{action}"), &fields, name)
-    };
-    html! {
-        div.actions {
-            @if is_failed && !partition.terminal { (button("retry", "Retry now", &["force"])) (button("mark-terminal", "Mark terminal", &[])) }
-            @if is_failed && partition.terminal { (button("retry", "Retry anyway", &["force", "clear_terminal"])) (button("clear-terminal", "Clear terminal", &[])) }
-            @if partition.status == Some(PartitionStatus::Success) { (button("reprocess", "Reprocess", &["force"])) }
-            @if partition.paused { (button("resume", "Resume", &[])) } @else { (button("pause", "Pause", &[])) }
-        }
-    }
 }

@@ -32,11 +32,7 @@ impl Listed for PartitionView {
     const TITLE: &'static str = "Partitions";
     const LEAD: &'static str = "A partition is one day of one query for one customer of a source. \
         The validator decides whether it is good.";
-    const BULK: &'static [(&'static str, &'static str)] = &[
-        ("retry", "Retry all that match"),
-        ("pause", "Pause all that match"),
-        ("resume", "Resume all that match"),
-    ];
+    const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
 
     fn address(key: &PartitionKey) -> String {
         partition_address(key)
@@ -146,12 +142,6 @@ pub(super) async fn list(
         let after = ("after", key.to_string());
         address("/partitions", of_month(&month).into_iter().chain([after]))
     });
-    let bulk = [
-        ("retry", "Retry failed"),
-        ("reprocess", "Reprocess good"),
-        ("pause", "Pause"),
-        ("resume", "Resume"),
-    ];
     let body = html! {
         h1 { (PartitionView::TITLE) }
         p.lead { (PartitionView::LEAD) }
@@ -172,7 +162,7 @@ pub(super) async fn list(
         @if may_act(&caller) && !series.is_empty() {
             section {
                 h2 { "All matching partitions of " (month) }
-                div.actions { (bulk_links::<PartitionView>(&selection, &bulk)) }
+                div.actions { (bulk_links::<PartitionView>(&selection, "")) }
             }
         }
     };

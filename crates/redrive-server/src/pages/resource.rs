@@ -12,7 +12,8 @@ use super::{
     causes::cause_address,
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        address, excerpt, filter_choice, filter_field, more, number, pill, unit_address, when_text,
+        act_button, address, excerpt, filter_choice, filter_field, more, number, pill,
+        unit_address, when_text,
     },
 };
 use crate::{
@@ -34,8 +35,8 @@ pub(super) trait Listed: Resource {
     const SECTION: NavSection;
     const TITLE: &'static str;
     const LEAD: &'static str;
-    /// The actions on all that a filter matches, and their names.
-    const BULK: &'static [(&'static str, &'static str)] = &[];
+    /// Links to actions on all that a filter matches, as [`bulk_links`] makes them.
+    const BULK: fn(&Selection, &str) -> Markup = |_, _| html! {};
 
     /// The page of a row.
     fn address(id: &Self::Id) -> String;
@@ -88,8 +89,9 @@ pub(super) async fn show_list<R: Listed>(
         section {
             // Instead of a column that says the same in every row.
             @if let Some(cause) = &selection.cause { p { "Cause " a href=(cause_address(cause)) { code { (cause) } } } }
-            @if may_act(caller) && !fields.is_empty() && !page.rows.is_empty() {
-                div.actions { (bulk_links::<R>(selection, R::BULK)) }
+            // Without a filter, only a list of one state offers actions.
+            @if may_act(caller) && !page.rows.is_empty() && (!fields.is_empty() || R::STATE.is_some()) {
+                div.actions { ((R::BULK)(selection, " all that match")) }
             }
             (table(app, selection, &page.rows)) (more(next))
         }
@@ -166,8 +168,8 @@ fn cell(app: &App, kind: ColumnKind, text: &str, address: impl Fn() -> String) -
     }
 }
 
-/// Links to the previews of actions on everything that matches.
-pub(super) fn bulk_links<R: Listed>(selection: &Selection, actions: &[(&str, &str)]) -> Markup {
+/// Links to the previews of the actions on all that match. `whom` follows their names.
+pub(super) fn bulk_links<R: Listed + Changeable>(selection: &Selection, whom: &str) -> Markup {
     let mut fields = selection_fields::<R>(selection);
     if fields.is_empty() {
         fields.push(("all", "true".to_owned()));
@@ -176,7 +178,30 @@ pub(super) fn bulk_links<R: Listed>(selection: &Selection, actions: &[(&str, &st
         let action = [("action", action.to_owned())];
         address(&format!("{}/preview", R::PATH), action.into_iter().chain(fields.clone()))
     };
-    html! { @for (action, name) in actions { a href=(preview(action)) { (name) " …" } } }
+    let offered = R::actions().filter(|action| (action.is_for_all)(selection));
+    html! { @for action in offered {
+        a title=(action.about()) href=(preview(action.name)) { (title_case(action.name)) (whom) " …" }
+    } }
+}
+
+/// The buttons of a unit and what else its operators can do, unless there is nothing.
+pub(super) fn unit_actions<R: Listed + Changeable>(
+    caller: &Caller,
+    row: &R,
+    more: Markup,
+) -> Markup {
+    let id = row.id().to_string();
+    let fields = |options: &[&'static str]| {
+        let options = options.iter().map(|option| (*option, "true"));
+        [("ids", id.as_str())].into_iter().chain(options).collect::<Vec<_>>()
+    };
+    let buttons = html! { @for action in R::actions() {
+        @for button in action.buttons.iter().filter(|button| (button.is_offered)(row)) {
+            (act_button(&format!("{}/act/{}", R::PATH, action.name), &fields(button.options), button.label))
+        }
+    } };
+    let is_shown = may_act(caller) && !(buttons.0.is_empty() && more.0.is_empty());
+    html! { @if is_shown { section { h2 { "Actions" } div.actions { (buttons) } (more) } } }
 }
 
 pub(super) async fn preview<R: Listed + Changeable>(

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
-use redrive_core::{RunEvent, RunId, RunStatus, Unit};
+use redrive_core::{RunId, RunStatus, Unit};
 use redrive_ops::{
     ExplainTarget, Explanation, run_state_name,
     words::{between, rounded},
@@ -20,7 +20,7 @@ use super::{
     parts::{
         act_button, address, attempts, edit_form, given, json, parse_json, pill, unit_journal, when,
     },
-    resource::Listed,
+    resource::{Listed, bulk_links, unit_actions},
 };
 use crate::{
     api::{change_queue, edit_run},
@@ -35,8 +35,7 @@ impl Listed for RunRecord {
     const SECTION: NavSection = NavSection::Runs;
     const TITLE: &'static str = "Runs";
     const LEAD: &'static str = "Runs of queues, by id.";
-    const BULK: &'static [(&'static str, &'static str)] =
-        &[("retry", "Retry all that match"), ("cancel", "Cancel all that match")];
+    const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
 
     fn address(id: &RunId) -> String {
         format!("/runs/{id}")
@@ -75,7 +74,7 @@ pub(super) async fn show(
     let body = html! {
         h1 { "Run " (id) " " (pill(run_state_name(run.state()))) }
         p.next { strong { "Next: " } (explanation.next.because) }
-        @if may_act(&caller) { section { h2 { "Actions" } (actions(run)) } }
+        (unit_actions(&caller, run, edit_payload(run)))
         div.grid {
             section.half {
                 h2 { "Details" }
@@ -102,18 +101,13 @@ pub(super) async fn show(
     Ok(DashboardPage::new(NavSection::Runs, format!("Run {id}"), body).render(&app, &caller))
 }
 
-fn actions(run: &RunRecord) -> Markup {
-    let id = run.id.to_string();
-    let button =
-        |action: &str, name| act_button(&format!("/runs/act/{action}"), &[("ids", &id)], name);
+fn edit_payload(run: &RunRecord) -> Markup {
+    let path = format!("/runs/{}/edit", run.id);
     html! {
-        div.actions {
-            @if run.state().apply(RunEvent::Retry).is_ok() { (button("retry", "Retry now")) }
-            @if run.state().apply(RunEvent::Cancel).is_ok() { (button("cancel", "Cancel")) }
-            @if run.status == RunStatus::Passed { p.empty { "The run has passed." } }
-        }
-        @if matches!(run.status, RunStatus::Discovered | RunStatus::Error) {
-            (edit_form(&format!("/runs/{id}/edit"), "Edit the payload …", "payload", &run.payload))
+        @match run.status {
+            RunStatus::Passed => p.empty { "The run has passed." },
+            RunStatus::Discovered | RunStatus::Error => (edit_form(&path, "Edit the payload …", "payload", &run.payload)),
+            _ => {},
         }
     }
 }

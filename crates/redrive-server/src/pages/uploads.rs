@@ -2,7 +2,7 @@
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
-use redrive_core::{ItemId, ItemStatus, Unit};
+use redrive_core::{ItemId, Unit};
 use redrive_ops::{ExplainTarget, Explanation};
 use redrive_store::{ItemGroup, ItemRecord, Selection};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use super::{
     parts::{
         act_button, address, attempts, given, json, number, pill, unit_journal, when, when_text,
     },
-    resource::Listed,
+    resource::{Listed, bulk_links, unit_actions},
 };
 use crate::{
     api::{SendRequest, group_view, send_group},
@@ -29,7 +29,7 @@ impl Listed for ItemRecord {
     const SECTION: NavSection = NavSection::Uploads;
     const TITLE: &'static str = "Uploads";
     const LEAD: &'static str = "Items of uploads. The receiver acknowledges each item.";
-    const BULK: &'static [(&'static str, &'static str)] = &[("reset", "Reset all that match")];
+    const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
 
     fn address(id: &ItemId) -> String {
         format!("/uploads/{id}")
@@ -106,9 +106,7 @@ pub(super) async fn show(
     let body = html! {
         h1 { "Item " (id) " " (pill(item.status.name())) }
         p.next { strong { "Next: " } (explanation.next.because) }
-        @if may_act(&caller) && item.status == ItemStatus::UploadGiveup {
-            section { h2 { "Actions" } (act_button("/uploads/act/reset", &[("ids", &id.to_string())], "Reset")) }
-        }
+        (unit_actions(&caller, item, html! {}))
         div.grid {
             section.half {
                 h2 { "Details" }
