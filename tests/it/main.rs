@@ -20,6 +20,7 @@ mod own_postgres;
 mod shop;
 mod web;
 
+mod actions;
 mod api_and_cli;
 mod chaos;
 mod check;
