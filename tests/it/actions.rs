@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     fair::{Fair, Serving},
-    web::ask,
+    upload_server::{Reply, Server},
+    web::{FORM, ask, send},
 };
 
 /// Looks at all units of a list of the API, each on its page.
@@ -55,7 +56,12 @@ fn check<R: Changeable>(fair: &Fair, server: &Serving, api: &str, list: &str, un
 // OPS-3, OPS-4
 #[test]
 fn every_declared_action_is_a_command_a_route_a_link_and_a_button() {
-    let fair = Fair::on_sqlite("");
+    let receiver = Server::new(|_| Reply::status(201));
+    let upload = format!("[[upload]]\nname = \"kept\"\nurl = \"{}\"\n", receiver.url());
+    let fair = Fair::on_sqlite(&upload);
+    let group = ["--upload", "kept", "--group", "g"];
+    fair.told(&[&["uploads", "add", "one.png"], &group[..]].concat());
+    fair.told(&[&["uploads", "run"], &group[..]].concat());
     fair.told(&["state", "mark-terminal", "partition:ads/1234/daily/2026-11-03"]);
     let server = fair.serve(&[]);
     let by_id = |list, path: &str| unit_pages(&server, list, |it| format!("{path}/{}", it["id"]));
@@ -72,4 +78,43 @@ fn every_declared_action_is_a_command_a_route_a_link_and_a_button() {
     });
     let list = "/partitions?month=2026-11";
     check::<PartitionView>(&fair, &server, "/v1/partitions", list, &partitions);
+}
+
+// PAR-8, FIX-4
+#[test]
+fn a_button_respects_missing_raw_data_and_offers_the_flag_for_it() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    std::fs::remove_dir_all(fair.shop.folder.path().join("raw")).unwrap();
+    let body = "ids=ads%2F1234%2Fdaily%2F2026-11-01";
+    let (status, page) = send(server.address, "POST", "/partitions/act/reprocess", FORM, body);
+    assert!(status == 200 && page.contains("1 refused"), "{page}");
+    let link = "/partitions/preview?ids=ads%2F1234%2Fdaily%2F2026-11-01&amp;action=reprocess&amp;force=true"
+        .replace("2026-11-01", "2026%2D11%2D01");
+    assert!(page.contains(&link), "{page}");
+    let preview = server.text(&link.replace("&amp;", "&"));
+    assert!(preview.contains("Confirm: 1") && preview.contains("name=\"force\""), "{preview}");
+}
+
+// FIX-1
+#[test]
+fn an_item_is_repaired_from_its_page() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    assert!(server.text("/uploads/1").contains("action=\"/uploads/1/replace\""));
+    let kind = "multipart/form-data; boundary=edge\r\nSec-Fetch-Site: same-origin";
+    let part = |name: &str, text: &str| {
+        format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+    };
+    let replace = |parts: &str| {
+        send(server.address, "POST", "/uploads/1/replace", kind, &format!("{parts}--edge--\r\n"))
+    };
+    let (status, answer) = replace(&part("reason", "no file"));
+    assert!(status == 400 && answer.contains("nothing was changed"), "{answer}");
+    let (status, answer) = replace(&(part("file", "repaired") + &part("reason", "it was torn")));
+    assert_eq!(status, 303, "{answer}");
+    let item = &fair.printed(&["uploads", "show", "1"])[0];
+    assert_eq!((&item["status"], &item["size_bytes"]), (&json!("pending"), &json!(8)));
+    let page = server.text("/uploads/1");
+    assert!(page.contains("it was torn") && page.contains(">Drop</button>"), "{page}");
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use axum::{
-    body::{Bytes, HttpBody},
+    body::{Body, Bytes, HttpBody},
     extract::{
-        DefaultBodyLimit, FromRequest, FromRequestParts, Request,
+        DefaultBodyLimit, FromRequest, FromRequestParts, Multipart, Request,
         path::ErrorKind,
         rejection::{BytesRejection, PathRejection},
     },
@@ -182,6 +182,44 @@ impl<S: Send + Sync> FromRequest<S> for ItemBody {
             StatusCode::PAYLOAD_TOO_LARGE => too_large(problem),
             _ => problem,
         })
+    }
+}
+
+/// A form with a file.
+pub(crate) struct FileForm {
+    pub(crate) file: Bytes,
+    pub(crate) reason: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for FileForm {
+    type Rejection = ProblemDetails;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
+        let headers = request.headers().clone();
+        let ItemBody(body) = ItemBody::from_request(request, state).await?;
+        let mut whole = Request::new(Body::from(body));
+        *whole.headers_mut() = headers;
+        DefaultBodyLimit::disable().apply(&mut whole);
+        let invalid = |problem: &str| {
+            ProblemDetails::bad_request(format!("{problem}; nothing was changed"))
+                .allowed("a form with the fields `file` and `reason`")
+        };
+        let form = Multipart::from_request(whole, state).await;
+        let mut form = form.map_err(|error| invalid(&error.body_text()))?;
+        let (mut file, mut reason) = (None, None);
+        while let Some(field) =
+            form.next_field().await.map_err(|error| invalid(&error.body_text()))?
+        {
+            let name = field.name().unwrap_or_default().to_owned();
+            let read = field.bytes().await.map_err(|error| invalid(&error.body_text()))?;
+            match name.as_str() {
+                "file" => file = Some(read),
+                "reason" => reason = Some(String::from_utf8_lossy(&read).into_owned()),
+                _ => return Err(invalid(&format!("unknown field {name:?}"))),
+            }
+        }
+        let file = file.ok_or_else(|| invalid("the field `file` is missing"))?;
+        Ok(Self { file, reason })
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: DlqEditArgs, context: &Context) -> Result<Exit, Co
     };
     if sample.status != SampleStatus::Dlq {
         let message = format!("sample {} is {}, not a dead letter", args.id, sample.status.name());
-        return Err(refused(&message));
+        return Err(refused(&message).help("`redrive dlq list` shows the dead letters"));
     }
     let before: Value = sample.data.as_deref().map_or_else(
         || Value::Object(serde_json::Map::new()),

@@ -293,7 +293,7 @@ impl ItemAdder<'_> {
                     None => {
                         let problem = format!(
                             "item {id} of the group has this name and other content; `uploads replace` or `uploads \
-                             add --changed` replaces it"
+                             add --changed` replaces it, unless it was acknowledged: then choose another name"
                         );
                         self.refuse(item.name, problem);
                     }

@@ -108,19 +108,22 @@ impl Changeable for ItemRecord {
             ItemAction::Drop
         })
         .command(DROP_HELP)
-        .states(&[state("upload_giveup")])
-        .always_confirmed(),
+        .states(&[state("pending"), state("upload_giveup")])
+        .always_confirmed()
+        .buttons(&[Button::new("Drop", |item| ItemAction::Drop.allows(item.status))]),
         // `uploads mark` does these.
         Action::new("trust", "Note that the receiver vouches for acknowledged items", |_| {
             ItemAction::Trust
         })
         .states(&[state("uploaded")])
-        .always_confirmed(),
+        .always_confirmed()
+        .buttons(&[Button::new("Mark trusted", |item| ItemAction::Trust.allows(item.status))]),
         Action::new("refuse", "Note that the receiver refused acknowledged items", |_| {
             ItemAction::Refuse
         })
         .states(&[state("uploaded")])
-        .always_confirmed(),
+        .always_confirmed()
+        .buttons(&[Button::new("Mark rejected", |item| ItemAction::Refuse.allows(item.status))]),
     ];
 
     fn unit(id: &ItemId) -> Unit {

@@ -130,8 +130,8 @@ impl Changeable for PartitionView {
         ])
         .for_all(|_| true)
         .buttons(&[
-            Button::new("Retry now", is_retried).with(&["force"]),
-            Button::new("Retry anyway", is_terminal).with(&["force", "clear_terminal"]),
+            Button::new("Retry now", is_retried),
+            Button::new("Retry anyway", is_terminal).with(&["clear_terminal"]),
         ]),
         Action::new(
             "reprocess",
@@ -144,7 +144,7 @@ impl Changeable for PartitionView {
             ActionOption::lane(Lane::Backfill),
         ])
         .for_all(|selection| !selection.is_about_failures())
-        .buttons(&[Button::new("Reprocess", is_good).with(&["force"])]),
+        .buttons(&[Button::new("Reprocess", is_good)]),
         Action::new(
             "mark-terminal",
             "Mark failed partitions as terminal: they are no longer retried",
@@ -302,15 +302,16 @@ fn command(action: PartitionAction, request: &ChangeRequest<'_>) -> PartitionCom
     if request.options.force { command.forced() } else { command }
 }
 
-/// Names the command that is right for a good partition (FIX-6).
+/// Names the command that is right (FIX-6).
 fn with_hint(change: UnitChange, action: PartitionAction) -> UnitChange {
-    match (action, change.before, &change.why) {
-        (PartitionAction::Retry { .. }, Some("success"), Some(why)) => {
-            let why = format!("{why}; `state reprocess` extracts it again");
-            change.because(why)
-        }
-        _ => change,
-    }
+    let right = match (action, change.before, change.outcome) {
+        (PartitionAction::Retry { .. }, Some("success"), _) => "state reprocess` extracts it again",
+        (PartitionAction::Reprocess { .. }, Some("failed"), _) => "state retry` tries it again",
+        (_, _, ChangeResult::Unknown) => "state backfill` adds it",
+        _ => return change,
+    };
+    let why = change.why.clone().unwrap_or_default();
+    change.because(format!("{why}; `{right}"))
 }
 
 /// The engine's answer for a partition.

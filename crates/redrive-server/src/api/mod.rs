@@ -44,7 +44,7 @@ pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
 pub(crate) use queues::change_queue;
 pub(crate) use resource::change;
 pub(crate) use runs::edit_run;
-pub(crate) use uploads::{SendRequest, group_view, send_group};
+pub(crate) use uploads::{SendRequest, group_view, item_view, replace_item, send_group};
 
 use redrive_ops::views::{PartitionView, PipelineRunView, SampleView};
 use redrive_store::{ItemRecord, RunRecord};

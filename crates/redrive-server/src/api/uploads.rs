@@ -2,13 +2,14 @@
 
 use axum::{
     Extension, Json as Answer,
+    body::Bytes,
     extract::{FromRequest, Request},
     http::StatusCode,
 };
 use redrive_core::ItemId;
 use redrive_engine::{ContentError, NewContent};
 use redrive_ops::{AddItemError, ReplaceError, dropped_items};
-use redrive_store::{AddedItem, ItemCounts, ItemGroup, ItemRecord};
+use redrive_store::{AddedItem, ItemCounts, ItemGroup, ItemRecord, Operator};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -147,15 +148,7 @@ pub(crate) async fn add(
     if query.replace
         && let Some(item) = app.ops.find_item(&group, &name).await?
     {
-        let content = app.ops.content().keep(NewContent::Bytes(bytes)).await;
-        let content = content.map_err(AddItemError::Content)?;
-        match app.ops.replace_item(&item, content, &by).await {
-            Ok(()) | Err(ReplaceError::SameContent) => {}
-            Err(ReplaceError::Store(error)) => return Err(error.into()),
-            Err(refusal) => {
-                return Err(ProblemDetails::new(StatusCode::CONFLICT, refusal.to_string()));
-            }
-        }
+        replace_item(&app, &item, bytes, &by).await?;
         return Ok((StatusCode::OK, Answer(item_view(&app, item.id).await?)));
     }
     let (status, id) = match app.ops.add_item(group, name, NewContent::Bytes(bytes), &by).await? {
@@ -170,7 +163,23 @@ pub(crate) async fn add(
     Ok((status, Answer(item_view(&app, id).await?)))
 }
 
-async fn item_view(app: &App, id: ItemId) -> Result<ItemRecord, ProblemDetails> {
+/// Gives an item new content. The same content again is no change.
+pub(crate) async fn replace_item(
+    app: &App,
+    item: &ItemRecord,
+    bytes: Bytes,
+    by: &Operator,
+) -> Result<(), ProblemDetails> {
+    let content = app.ops.content().keep(NewContent::Bytes(bytes)).await;
+    let content = content.map_err(AddItemError::Content)?;
+    match app.ops.replace_item(item, content, by).await {
+        Ok(()) | Err(ReplaceError::SameContent) => Ok(()),
+        Err(ReplaceError::Store(error)) => Err(error.into()),
+        Err(refusal) => Err(ProblemDetails::new(StatusCode::CONFLICT, refusal.to_string())),
+    }
+}
+
+pub(crate) async fn item_view(app: &App, id: ItemId) -> Result<ItemRecord, ProblemDetails> {
     let item = app.ops.store().items_by_id(&[id]).await?.pop();
     let item = item.ok_or_else(|| ProblemDetails::not_found(format!("there is no item {id}")))?;
     Ok(item)

@@ -70,6 +70,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .merge(listed::<ItemRecord>())
         .route("/uploads/send", post(uploads::send))
         .route("/uploads/{id}", get(uploads::show))
+        .route("/uploads/{id}/replace", post(uploads::replace))
         .route("/pipelines", get(resource::list::<PipelineRunView>))
         .route("/pipelines/start", post(pipelines::start))
         .route("/pipelines/{id}", get(pipelines::show))

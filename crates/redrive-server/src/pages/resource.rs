@@ -4,7 +4,10 @@ use std::future::Future;
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
-use redrive_ops::{ChangeResult, Changeable, Column, ColumnKind, Resource, TermText, UnitChange};
+use redrive_ops::{
+    ActionOption, ChangeResult, Changeable, Column, ColumnKind, OptionKind, Resource, TermText,
+    UnitChange,
+};
 use redrive_store::{PageLimit, Selection, StateFilter};
 
 use super::{
@@ -223,7 +226,7 @@ pub(super) async fn preview<R: Listed + Changeable>(
         p.lead { "Nothing has been done yet. " (summary(&changes)) }
         section {
             form method="post" action=(format!("{}/act/{name}", R::PATH)) {
-                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+                @for (name, value) in &fields { input type="hidden" name=(name) value=(value); }
                 input type="hidden" name="token" value=(changes.token().unwrap_or_default());
                 div.actions {
                     label { "Reason, for the journal" input type="text" name="reason" maxlength="500"; }
@@ -232,7 +235,7 @@ pub(super) async fn preview<R: Listed + Changeable>(
                 }
             }
         }
-        section { (changes_table(&changes)) }
+        section { (changes_table(&changes)) (overrides::<R>(&name, &fields, &changes)) }
     };
     Ok(DashboardPage::new(R::SECTION, title, body).not_live().render(&app, &caller))
 }
@@ -244,17 +247,37 @@ pub(super) async fn act<R: Listed + Changeable>(
     Form(pairs): Form<Pairs>,
 ) -> PageResult<Response> {
     let params = Params::<R>::read(&of_form(pairs), &of_action::<R>(&name))?;
-    let back = back(&params);
+    let (fields, back) = (params.fields(), back(&params));
     let changes = change(&app, &caller, R::PATH, &name, params).await?;
+    let is_done = changes.changes().iter().any(|change| change.outcome == ChangeResult::Done);
     let body = html! {
-        h1 { (title_case(&name)) ": done" }
+        h1 { (title_case(&name)) ": " @if is_done { "done" } @else { "nothing was changed" } }
         p.lead { (summary(&changes)) }
         section {
             (changes_table(&changes))
+            (overrides::<R>(&name, &fields, &changes))
             p { a href=(back) { "Back" } }
         }
     };
     Ok(DashboardPage::new(R::SECTION, R::TITLE, body).not_live().render(&app, &caller))
+}
+
+/// Links to previews of the same action that also takes what was refused, one for each flag that it has left.
+fn overrides<R: Listed + Changeable>(
+    name: &str,
+    fields: &[(&'static str, String)],
+    changes: &BulkOutcome<UnitChange>,
+) -> Markup {
+    let is_given = |flag: &ActionOption| fields.iter().any(|(field, _)| *field == flag.name);
+    let flags = R::action(name).into_iter().flat_map(|action| action.options);
+    let flags = flags.filter(|flag| flag.kind == OptionKind::Flag && !is_given(flag));
+    let with = |flag: &ActionOption| {
+        let more = [("action", name.to_owned()), (flag.name, "true".to_owned())];
+        address(&format!("{}/preview", R::PATH), fields.iter().cloned().chain(more))
+    };
+    html! { @if changes.changes().iter().any(|change| change.is_overridable) {
+        div.actions { @for flag in flags { a href=(with(flag)) { (flag.help) " …" } } }
+    } }
 }
 
 /// Where an action came from.

@@ -1,8 +1,11 @@
 //! Items of uploads.
 
-use axum::{Extension, response::Response};
+use axum::{
+    Extension,
+    response::{IntoResponse, Redirect, Response},
+};
 use maud::{Markup, html};
-use redrive_core::{ItemId, Unit};
+use redrive_core::{ItemId, ItemStatus, Unit};
 use redrive_ops::{ExplainTarget, Explanation};
 use redrive_store::{ItemGroup, ItemRecord, Selection};
 use serde::Deserialize;
@@ -17,9 +20,9 @@ use super::{
     resource::{Listed, bulk_links, unit_actions},
 };
 use crate::{
-    api::{SendRequest, group_view, send_group},
+    api::{SendRequest, group_view, item_view, replace_item, send_group},
     app::{App, AppState},
-    extract::{Form, PathParams},
+    extract::{FileForm, Form, PathParams},
     guard::Caller,
     problem::ProblemDetails,
 };
@@ -106,7 +109,7 @@ pub(super) async fn show(
     let body = html! {
         h1 { "Item " (id) " " (pill(item.status.name())) }
         p.next { strong { "Next: " } (explanation.next.because) }
-        (unit_actions(&caller, item, html! {}))
+        (unit_actions(&caller, item, replace_form(item)))
         div.grid {
             section.half {
                 h2 { "Details" }
@@ -126,6 +129,34 @@ pub(super) async fn show(
         }
     };
     Ok(DashboardPage::new(NavSection::Uploads, format!("Item {id}"), body).render(&app, &caller))
+}
+
+/// A form for a repaired file; an acknowledged item is never replaced.
+fn replace_form(item: &ItemRecord) -> Markup {
+    let is_open = matches!(item.status, ItemStatus::Pending | ItemStatus::UploadGiveup);
+    html! { @if is_open {
+        details.edit {
+            summary { "Replace the content …" }
+            form method="post" enctype="multipart/form-data" action=(format!("/uploads/{}/replace", item.id)) {
+                label { span { "Reason" } input type="text" name="reason" maxlength="500"; }
+                label { span { "File" } input type="file" name="file" required; }
+                button type="submit" { "Replace" }
+            }
+        }
+    } }
+}
+
+/// Gives an item the content of a file, and shows the item again.
+pub(super) async fn replace(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(id): PathParams<i64>,
+    FileForm { file, reason }: FileForm,
+) -> PageResult<Response> {
+    let item = item_view(&app, ItemId(id)).await?;
+    let by = app.operator(&caller, given(reason.as_deref()));
+    replace_item(&app, &item, file, &by).await?;
+    Ok(Redirect::to(&format!("/uploads/{id}")).into_response())
 }
 
 #[derive(Debug, Deserialize)]
