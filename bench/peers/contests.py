@@ -76,6 +76,7 @@ class Contest:
     target: float  # Redrive is to be so many times as good as the best rival
     count: int = JOBS
     rival: str = ""  # the target is about this one alone
+    held: bool = False  # each also works while a transaction stays open; the target is what Redrive keeps of its rate
 
 
 REDRIVE = Peer("redrive", ("python3", "{source}/driver.py"))
@@ -87,6 +88,7 @@ ON_POSTGRES = (
     rust("awa", "awa"),
     python("procrastinate", share=0.02),
 )
+WITH_A_HELD_HORIZON = (REDRIVE, graphile_worker("tuned", 1), node("pg-boss"), rust("awa", "awa"))
 ON_SQLITE = (REDRIVE, rust("apalis", "apalis", share=0.03), python("huey"))
 IN_PROCESS = (
     rust("redrive", "retry", "redrive"),
@@ -106,6 +108,17 @@ CONTESTS = (
         RATE,
         ON_POSTGRES,
         2.5,
+    ),
+    Contest(
+        "postgres-held",
+        "Jobs on PostgreSQL while a transaction stays open",
+        "plain",
+        "postgres",
+        RATE,
+        WITH_A_HELD_HORIZON,
+        0.9,
+        count=200_000,
+        held=True,
     ),
     Contest("sqlite", "Jobs on SQLite", "plain", "folder", RATE, ON_SQLITE, 10, rival="huey"),
     Contest(

@@ -2,7 +2,7 @@
 
 from html import escape
 
-WIDTH, NAMES, ROW, BAR, TOP = 760, 170, 30, 16, 34
+WIDTH, NAMES, ROW, BAR, TOP = 860, 270, 30, 16, 34
 ROOM_FOR_FIGURES = 190
 
 STYLE = """
@@ -53,5 +53,7 @@ def bars(contest, found) -> str:
         )
         shown = f"{line.median:,.{contest.measure.decimals}f}".replace(",", " ")
         times = "" if line.peer == "redrive" or line.ratio is None else f"  (Redrive: {line.ratio:.2f} ×)"
+        if contest.held and line.ratio is not None:
+            times = f"  ({line.ratio:.2f} of its rate without)"
         drawn.append(f'<text x="{max(end, high) + 8:.1f}" y="{middle + 4:g}">{shown}{times}</text>')
     return "\n".join([*drawn, "</svg>", ""])

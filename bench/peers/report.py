@@ -23,7 +23,7 @@ class Line:
     reference: bool
     entry: dict
     figures: tuple[float, ...]  # of each turn, without waits that the peer forces
-    ratios: tuple[float, ...]  # how many times as good Redrive is, in each round that both finished
+    ratios: tuple[float, ...]  # of each round: how many times as good Redrive is, or what the peer keeps of its rate
 
     @property
     def median(self) -> float:
@@ -60,15 +60,17 @@ def lines(contest: Contest, entries: dict) -> list[Line]:
         if "failed" not in entry
     }
     own = figures.get("redrive", ())
+    free = {name: [net(contest, entry["jobs"], turn) for turn in entry.get("free", ())] for name, entry in entries.items()}
     found = []
     for peer in contest.peers:
         if peer.name not in entries:
             continue
         turns = figures.get(peer.name, ())
-        pairs = [pair if contest.measure.higher_is_better else pair[::-1] for pair in zip(own, turns)]
+        pairs = zip(turns, free[peer.name]) if contest.held else zip(own, turns)
+        pairs = [pair if contest.measure.higher_is_better else pair[::-1] for pair in pairs]
         ratios = tuple(better / worse for better, worse in pairs)
         found.append(Line(peer.name, peer.reference, entries[peer.name], turns, ratios))
-    found.sort(key=lambda line: (not line.figures, line.ratio or 0.0))
+    found.sort(key=lambda line: (not line.figures, -line.median if contest.held and line.figures else line.ratio or 0.0))
     return found
 
 
@@ -76,21 +78,33 @@ def number(contest: Contest, value: float) -> str:
     return f"{value:,.{contest.measure.decimals}f}".replace(",", " ")
 
 
-def ratio(line: Line) -> str:
-    return "" if line.ratio is None or line.peer == "redrive" else f"{line.ratio:.2f}"
+def ratio(contest: Contest, line: Line) -> str:
+    is_own = line.peer == "redrive" and not contest.held
+    return "" if line.ratio is None or is_own else f"{line.ratio:.2f}"
+
+
+def spread(line: Line) -> str:
+    return f"{min(line.ratios):.2f} to {max(line.ratios):.2f}, lower quartile {line.lower_quartile:.2f}"
+
+
+def reached(contest: Contest, line: Line) -> str:
+    return f"target {contest.target:g}: {'reached' if line.lower_quartile >= contest.target else 'missed'}"
 
 
 def verdict(contest: Contest, found: list[Line]) -> str:
     """Whether the target is reached, in a sentence: three quarters of the rounds have to."""
+    if contest.held:
+        kept = [line for line in found if line.peer == "redrive" and line.ratio is not None]
+        return "".join(
+            f"Redrive keeps {line.ratio:.2f} of its rate ({spread(line)}); {reached(contest, line)}." for line in kept
+        )
     rivals = [line for line in found if line.ratio is not None and line.peer != "redrive" and not line.reference]
     rivals = [line for line in rivals if contest.rival in ("", line.peer)]
     if not rivals:
         return "There is nobody to compare with."
     best = min(rivals, key=lambda line: line.ratio)
-    reached = "reached" if best.lower_quartile >= contest.target else "missed"
     whom = best.peer if contest.rival else f"{best.peer}, the best of the others"
-    spread = f"{min(best.ratios):.2f} to {max(best.ratios):.2f}, lower quartile {best.lower_quartile:.2f}"
-    return f"Redrive is {best.ratio:.2f} times as fast as {whom} ({spread}); target {contest.target:g}: {reached}."
+    return f"Redrive is {best.ratio:.2f} times as fast as {whom} ({spread(best)}); {reached(contest, best)}."
 
 
 def contests(results: dict) -> list[tuple[Contest, list[Line]]]:
@@ -100,13 +114,13 @@ def contests(results: dict) -> list[tuple[Contest, list[Line]]]:
 
 def table(results: dict) -> str:
     """All contests as one table for a terminal."""
-    rows = [("CONTEST", "PEER", "MEDIAN", "LEAST – MOST", "UNIT", "REDRIVE IS TIMES AS FAST")]
+    rows = [("CONTEST", "PEER", "MEDIAN", "LEAST – MOST", "UNIT", "RATIO")]
     verdicts = []
     for contest, found in contests(results):
         for line in found:
             if line.figures:
-                spread = f"{number(contest, min(line.figures))} – {number(contest, max(line.figures))}"
-                middle = (number(contest, line.median), spread, contest.measure.unit, ratio(line))
+                figures = f"{number(contest, min(line.figures))} – {number(contest, max(line.figures))}"
+                middle = (number(contest, line.median), figures, contest.measure.unit, ratio(contest, line))
             else:
                 middle = ("failed", line.entry["failed"], "", "")
             rows.append((contest.name, line.peer, *middle))
@@ -125,7 +139,7 @@ def table(results: dict) -> str:
 
 def page(results: dict) -> str:
     machine, postgres = results["machine"], results["postgres"]
-    short = results["jobs"] < JOBS or results["rounds"] < 5
+    short = results["jobs"] < JOBS or results["rounds"] < 3
     warning = ["**This was a short run, to try things out: its figures say little.**", ""] if short else []
     parts = [
         "# Beside other systems",
@@ -158,13 +172,14 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
     unit = contest.measure.unit
     waits = any(turn["forced_wait_s"] for line in found for turn in line.entry["rounds"])
     jobs_word = "jobs" if contest.measure.higher_is_better else unit.split("/")[1] + "s"
-    columns = ["", "version", unit, "least – most", "Redrive is times as fast"]
+    compared = "of its rate without" if contest.held else "Redrive is times as fast"
+    columns = ["", "version", unit, "least – most", compared]
     if waits:
         columns += ["forced wait", f"{unit} with it"]
     if contest.measure.higher_is_better:
         columns += ["submitted/s"]
     columns += [jobs_word, "keeps"]
-    numeric = {unit, "least – most", "Redrive is times as fast", "forced wait", f"{unit} with it", "submitted/s", jobs_word}
+    numeric = {unit, "least – most", compared, "forced wait", f"{unit} with it", "submitted/s", jobs_word}
     rows = [columns, [("---:" if column in numeric else "---") for column in columns]]
     for line in found:
         entry = line.entry
@@ -173,7 +188,7 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
             rows.append([name, entry.get("version", ""), "failed", *[""] * (len(columns) - 4), entry["failed"]])
             continue
         row = [name, entry["version"], number(contest, line.median)]
-        row += [f"{number(contest, min(line.figures))} – {number(contest, max(line.figures))}", ratio(line)]
+        row += [f"{number(contest, min(line.figures))} – {number(contest, max(line.figures))}", ratio(contest, line)]
         jobs = entry["jobs"]
         if waits:
             wait = line.of_turns(lambda turn: turn["forced_wait_s"])

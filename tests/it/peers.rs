@@ -54,7 +54,7 @@ fn the_page_has_machine_settings_losses_and_who_could_not_be_run() {
     assert_eq!(plot.matches("<rect").count(), 3, "a bar for each that was measured: {plot}");
     assert!(plot.contains(">failed</text>"), "{plot}");
     // The longest figure, 50 000 jobs/s, ends where the room for bars ends; the bar is the median's.
-    assert!(plot.contains(r#"width="320.0""#) && plot.contains("H570.0"), "{plot}");
+    assert!(plot.contains(r#"width="320.0""#) && plot.contains("H670.0"), "{plot}");
 }
 
 #[test]
