@@ -473,6 +473,8 @@ fn a_second_upload_of_a_group_is_refused_until_the_first_is_done_or_its_lease_ha
         let refused = shop.upload().failed(4);
         assert!(refused.contains("is being uploaded by w-"), "{refused}");
         assert_eq!(shop.server.received().len(), 1);
+        let busy = shop.shop.run(&["uploads", "drop", "--group", "g", "--yes"]);
+        assert!(busy.code == Some(4) && busy.stdout.contains("drop it afterwards"), "{busy:?}");
         // Renewed, it outlives the length of its lease.
         let renewed = Instant::now() + Duration::from_millis(1500);
         while Instant::now() < renewed {

@@ -16,7 +16,7 @@ pub struct UnitChange {
     pub before: Option<&'static str>,
     /// The outcome in words.
     pub why: Option<String>,
-    /// Whether a flag allows what was refused.
+    /// Whether a flag, or another time, allows what was refused.
     #[serde(skip)]
     pub is_overridable: bool,
 }
@@ -83,7 +83,7 @@ impl UnitChange {
 pub struct OutcomeCounts {
     pub done: u64,
     pub already: u64,
-    /// Refused, but a flag allows it.
+    /// Refused, but a flag, or another time, allows it.
     pub overridable: u64,
     /// Refused or unknown.
     pub refused: u64,

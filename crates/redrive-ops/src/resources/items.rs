@@ -248,7 +248,10 @@ impl ItemAction {
                 UnitChange::new(unit, ChangeResult::done(dry_run))
                     .because(format!("{}, after {attempts} rejections", item.name))
             }
-            Err(why) => UnitChange::refused(unit, why),
+            Err(why) => UnitChange {
+                is_overridable: self.allows(item.status),
+                ..UnitChange::refused(unit, why)
+            },
         };
         change.was(item.status.name())
     }
