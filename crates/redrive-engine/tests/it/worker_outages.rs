@@ -173,24 +173,28 @@ async fn a_unit_whose_result_was_refused_is_not_taken_for_one_that_never_began()
     assert_eq!(work.handed_back.load(Ordering::SeqCst), 0, "it was not released");
 }
 
+/// Starts two workers whose renewals keep another rhythm than their reapers. After a while the store takes no writes, and
+/// after an outage it does again.
+async fn fill_up(before: Duration, outage: impl AsyncFnOnce()) {
+    let mut work = TinyWork::new(4, WorkerLimits::default(), |_, _| Act::Linger(OUTAGE));
+    work.writes_take = Duration::from_millis(1_700);
+    let work = Arc::new(work);
+    let workers = start_two(&work).await;
+    pass(before).await;
+    work.full.store(true, Ordering::SeqCst);
+    outage().await;
+    work.full.store(false, Ordering::SeqCst);
+    pass(work.limits.lease / 3).await;
+    assert!(work.numbers().values().all(|number| number.attempts == 0), "nobody was lost");
+    workers.iter().for_each(JoinHandle::abort);
+}
+
 /// Space returns just before the reaper looks: the holders have not renewed yet.
 // RUN-7
 #[tokio::test(start_paused = true)]
 async fn nobody_is_lost_just_because_the_reaper_writes_first_when_the_store_takes_writes_again() {
     for outage in (60_000..140_000).step_by(250).map(Duration::from_millis) {
-        let mut work = TinyWork::new(4, WorkerLimits::default(), |_, _| Act::Linger(OUTAGE));
-        // Renewals keep another rhythm than the reaper.
-        work.writes_take = Duration::from_millis(1_700);
-        let work = Arc::new(work);
-        let workers = start_two(&work).await;
-        pass(work.writes_take).await;
-        work.full.store(true, Ordering::SeqCst);
-        pass(outage).await;
-        work.full.store(false, Ordering::SeqCst);
-        pass(work.limits.lease / 3).await;
-        let numbers = work.numbers().clone();
-        assert!(numbers.values().all(|number| number.attempts == 0), "after {outage:?}");
-        workers.iter().for_each(JoinHandle::abort);
+        fill_up(Duration::from_millis(1_700), async || pass(outage).await).await;
     }
 }
 
@@ -198,21 +202,14 @@ async fn nobody_is_lost_just_because_the_reaper_writes_first_when_the_store_take
 // RUN-7
 #[tokio::test(start_paused = true)]
 async fn a_suspended_worker_that_resumes_in_an_outage_takes_nobody_for_lost_after_it() {
+    let lease = WorkerLimits::default().lease;
     for outage in (0..60_000).step_by(250).map(Duration::from_millis) {
-        let mut work = TinyWork::new(4, WorkerLimits::default(), |_, _| Act::Linger(OUTAGE));
-        work.writes_take = Duration::from_millis(1_700);
-        let work = Arc::new(work);
-        let workers = start_two(&work).await;
-        // Each reaper has made its first write.
-        pass(work.limits.lease * 2).await;
-        work.full.store(true, Ordering::SeqCst);
-        tokio::time::advance(work.limits.lease * 2).await;
-        pass(outage).await;
-        work.full.store(false, Ordering::SeqCst);
-        pass(work.limits.lease / 3).await;
-        let numbers = work.numbers().clone();
-        assert!(numbers.values().all(|number| number.attempts == 0), "after {outage:?}");
-        workers.iter().for_each(JoinHandle::abort);
+        // Each reaper has made its first write before.
+        let suspended = async || {
+            tokio::time::advance(lease * 2).await;
+            pass(outage).await;
+        };
+        fill_up(lease * 2, suspended).await;
     }
 }
 
