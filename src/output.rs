@@ -216,6 +216,14 @@ impl Output {
         }
     }
 
+    /// Prints a warning to standard error, even if `--quiet` is set.
+    pub(crate) fn warning(self, warning: &str) {
+        match self.json_logs {
+            true => tracing::warn!("{warning}"),
+            false => Self { quiet: false, ..self }.note(&format!("warning: {warning}")),
+        }
+    }
+
     /// Prints an error with its causes and its hint. Returns the exit code.
     pub(crate) fn print_error(self, error: &CommandError) -> Exit {
         if error.silent {

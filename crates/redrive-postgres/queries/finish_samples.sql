@@ -1,7 +1,7 @@
 -- Many samples, with their rows of ledger and journal, in one query. A sample that is no longer held under
 -- this epoch stays unchanged and gets no rows. A sample that advances to another stage starts there with
 -- empty counts, and its worker keeps it if its run (:keeping_runs) is still running: then no indexed column
--- changes. Returns the places in the batch that applied, and whether the sample was kept. SQLite takes one
+-- changes. If an operator reset the sample, the ledger may have attempts at the next stage. Returns the places in the batch that applied, and whether the sample was kept. SQLite takes one
 -- sample at a time, with three statements. The order is that of renewals; for how rows are found see
 -- finish_runs.
 WITH finished AS (
@@ -12,9 +12,24 @@ WITH finished AS (
             THEN sample.claim_stage ELSE given.stage_place
         END,
         data = coalesce(given.data, sample.data),
-        attempts = given.attempts,
+        attempts = CASE
+            WHEN sample.stage = given.stage_place OR sample.attempts_at_reset = 0 THEN given.attempts
+            ELSE (
+                SELECT count(*) FROM redrive.attempts AS past
+                WHERE past.kind = 'sample' AND past.unit_id = sample.id AND past.stage = (
+                    SELECT stages[given.stage_place + 1] FROM redrive.pipeline_runs WHERE id = sample.run_id
+                )
+            )
+        END,
         attempts_at_reset = CASE
-            WHEN sample.stage = given.stage_place THEN sample.attempts_at_reset ELSE 0
+            WHEN sample.stage = given.stage_place OR sample.attempts_at_reset = 0
+            THEN sample.attempts_at_reset
+            ELSE (
+                SELECT count(*) FROM redrive.attempts AS past
+                WHERE past.kind = 'sample' AND past.unit_id = sample.id AND past.stage = (
+                    SELECT stages[given.stage_place + 1] FROM redrive.pipeline_runs WHERE id = sample.run_id
+                )
+            )
         END,
         retry_count = given.retry_count, deferrals = given.deferrals,
         next_retry_at = given.next_retry_at, first_attempt_at = given.first_attempt_at,

@@ -112,6 +112,7 @@ queries! {
     COUNT_SAMPLES => "count_samples",
     DEAD_CAUSES => "dead_causes",
     REPROCESS_SAMPLES => "reprocess_samples",
+    REREAD_SAMPLES => "reread_samples",
     NEXT_SAMPLE_DUE => "next_sample_due",
     RENEW_SAMPLE_LEASES => "renew_sample_leases",
     EXPIRED_SAMPLE_LEASES => "expired_sample_leases",

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use redrive_core::{Failure, Message, PipelineRunId, SampleId, SampleOutcome, SampleStatus};
 use redrive_store::{
-    AttemptRecord, JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun, PipelineRunRecord,
-    PipelineWrite, ReadColumn, Result, RowReader, SampleChange, SampleColumns, SampleFinish,
-    SampleRecord, SampleWritten, SourcePosition, reopened, reprocess_entry, source_death_entry,
+    AttemptRecord, DataEdit, JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun,
+    PipelineRunRecord, PipelineWrite, ReadColumn, Result, RowReader, SampleChange, SampleColumns,
+    SampleFinish, SampleRecord, SampleWritten, SourcePosition, reopened, reprocess_entry,
+    source_death_entry,
 };
 use tokio_postgres::Row;
 
@@ -187,10 +188,11 @@ async fn finish_some(
     Ok((written, writes.iter().any(|(_, write)| write.ended_at.is_some())))
 }
 
-/// Makes dead letters pending again and reopens their pipeline runs.
+/// Makes dead letters pending again and reopens their pipeline runs. With edits, one for each id, from the first stage.
 pub(crate) async fn reprocess(
     store: &PostgresStore,
     ids: &[SampleId],
+    edits: &[DataEdit],
     by: &Operator,
 ) -> Result<Vec<SampleChange>> {
     const DOING: &str = "reprocessing dead letters";
@@ -201,20 +203,27 @@ pub(crate) async fn reprocess(
     let found: Vec<SampleRecord> = read_records(&rows, DOING)?;
     let mut found: HashMap<SampleId, SampleRecord> =
         found.into_iter().map(|sample| (sample.id, sample)).collect();
-    let (mut reprocessed, mut entries) = (Vec::new(), Vec::new());
+    let (mut reprocessed, mut data, mut entries) = (Vec::new(), Vec::new(), Vec::new());
     let mut reopens: BTreeMap<PipelineRunId, u64> = BTreeMap::new();
-    let changes = each(ids, |id| {
+    let edits = edits.iter().map(Some).chain(std::iter::repeat(None));
+    let change = |(id, edit): (&SampleId, Option<&DataEdit>)| {
         let Some(sample) = found.get_mut(id) else { return SampleChange::Unknown };
-        let change = SampleChange::of_reprocess(sample);
+        let change = match edit {
+            Some(edit) => SampleChange::of_reread(sample, edit),
+            None => SampleChange::of_reprocess(sample),
+        };
         if change == SampleChange::Done {
             reprocessed.push(id.0);
+            data.extend(edit.map(|edit| edit.new.clone()));
+            entries.extend(edit.map(|edit| edit.journal.clone()));
             entries.push(reprocess_entry(sample, by));
             *reopens.entry(sample.run).or_default() += 1;
             // A repetition in the batch finds the sample pending.
             sample.status = SampleStatus::Pending;
         }
         change
-    });
+    };
+    let changes: Vec<SampleChange> = ids.iter().zip(edits).map(change).collect();
     if reprocessed.is_empty() {
         session.commit().await?;
         return Ok(changes);
@@ -222,7 +231,10 @@ pub(crate) async fn reprocess(
     let runs: Vec<i64> = reopens.keys().map(|run| run.0).collect();
     let journal = JournalColumns::of(entries.iter().map(Some));
     let writes = [
-        bind!(queries::REPROCESS_SAMPLES, id => &reprocessed),
+        match data.is_empty() {
+            true => bind!(queries::REPROCESS_SAMPLES, id => &reprocessed),
+            false => bind!(queries::REREAD_SAMPLES, id => &reprocessed, data => &data),
+        },
         bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal)),
         bind!(queries::LOCK_PIPELINE_RUNS, ids => &runs),
     ];

@@ -145,8 +145,18 @@ impl Samples for PostgresStore {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let changes = reprocess(self, ids, &by.cleaned()).await?;
+        let changes = reprocess(self, ids, &[], &by.cleaned()).await?;
         redrive_store::failpoint!("postgres.reprocess_samples.committed");
+        self.notify_if(changes.contains(&SampleChange::Done)).await;
+        Ok(changes)
+    }
+
+    async fn reread_samples(&self, edits: &[DataEdit], by: &Operator) -> Result<Vec<SampleChange>> {
+        if edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = each(edits, |edit| SampleId(edit.id));
+        let changes = reprocess(self, &ids, edits, &by.cleaned()).await?;
         self.notify_if(changes.contains(&SampleChange::Done)).await;
         Ok(changes)
     }

@@ -101,6 +101,7 @@ queries! {
     COUNT_SAMPLES => "count_samples",
     DEAD_CAUSES => "dead_causes",
     REPROCESS_SAMPLES => "reprocess_samples",
+    REREAD_SAMPLES => "reread_samples",
     STAGE_COUNTS => "stage_counts",
     STAGE_EXECUTIONS => "stage_executions",
     STAGE_OUTCOMES => "stage_outcomes",

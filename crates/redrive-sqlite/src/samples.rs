@@ -117,8 +117,23 @@ impl Samples for SqliteStore {
         by: &Operator,
     ) -> Result<Vec<SampleChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
-        let changes = self.write(move |connection| reprocess(connection, &ids, &by)).await?;
+        let changes = self.write(move |connection| {
+            let one = |id: &SampleId| reprocess(connection, *id, None, &by);
+            ids.iter().map(one).collect::<Result<Vec<_>>>()
+        });
+        let changes = changes.await?;
         redrive_store::failpoint!("sqlite.reprocess_samples.committed");
+        self.wakes.wake_if(changes.contains(&SampleChange::Done));
+        Ok(changes)
+    }
+
+    async fn reread_samples(&self, edits: &[DataEdit], by: &Operator) -> Result<Vec<SampleChange>> {
+        let (edits, by) = (edits.to_vec(), by.cleaned());
+        let changes = self.write(move |connection| {
+            let one = |edit: &DataEdit| reprocess(connection, SampleId(edit.id), Some(edit), &by);
+            edits.iter().map(one).collect::<Result<Vec<_>>>()
+        });
+        let changes = changes.await?;
         self.wakes.wake_if(changes.contains(&SampleChange::Done));
         Ok(changes)
     }
@@ -329,33 +344,38 @@ impl<'a> SampleFinisher<'a> {
     }
 }
 
+/// With an edit, from the first stage.
 fn reprocess(
     connection: &Connection,
-    ids: &[SampleId],
+    id: SampleId,
+    edit: Option<&DataEdit>,
     by: &Operator,
-) -> Result<Vec<SampleChange>> {
+) -> Result<SampleChange> {
     const DOING: &str = "reprocessing dead letters";
-    let mut changes = Vec::with_capacity(ids.len());
-    for id in ids {
-        let Some(sample) = by_id(connection, &[*id])?.pop() else {
-            changes.push(SampleChange::Unknown);
-            continue;
-        };
-        let change = SampleChange::of_reprocess(&sample);
-        changes.push(change);
-        if change != SampleChange::Done {
-            continue;
-        }
+    let Some(sample) = by_id(connection, &[id])?.pop() else { return Ok(SampleChange::Unknown) };
+    let change = match edit {
+        Some(edit) => SampleChange::of_reread(&sample, edit),
+        None => SampleChange::of_reprocess(&sample),
+    };
+    if change != SampleChange::Done {
+        return Ok(change);
+    }
+    if let Some(edit) = edit {
+        let sql = queries::REREAD_SAMPLES;
+        let params = params![id.0, edit.new];
+        connection.prepare_cached(sql).doing(DOING)?.execute(params).doing(DOING)?;
+        insert_journal(connection, &edit.journal)?;
+    } else {
         let sql = queries::REPROCESS_SAMPLES;
         connection.prepare_cached(sql).doing(DOING)?.execute([id.0]).doing(DOING)?;
-        redrive_store::failpoint!("sqlite.reprocess_samples.row");
-        insert_journal(connection, &reprocess_entry(&sample, by))?;
-        if let Some(run) = one(connection, sample.run)? {
-            let write = PipelineWrite::of_progress(reopened(run.progress, 1));
-            write_run(connection, sample.run, &write)?;
-        }
     }
-    Ok(changes)
+    redrive_store::failpoint!("sqlite.reprocess_samples.row");
+    insert_journal(connection, &reprocess_entry(&sample, by))?;
+    if let Some(run) = one(connection, sample.run)? {
+        let write = PipelineWrite::of_progress(reopened(run.progress, 1));
+        write_run(connection, sample.run, &write)?;
+    }
+    Ok(change)
 }
 
 pub(crate) fn by_id(connection: &Connection, ids: &[SampleId]) -> Result<Vec<SampleRecord>> {

@@ -7,8 +7,8 @@ use redrive_core::{
 use serde_json::json;
 
 use crate::{
-    JournalEntry, Operator, PipelineRunRecord, PipelineWrite, SampleRecord, pipeline_entry,
-    sample_unit,
+    DataEdit, JournalEntry, Operator, PipelineRunRecord, PipelineWrite, SampleRecord,
+    pipeline_entry, sample_unit,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -85,6 +85,13 @@ impl SampleChange {
             Ok(_) if sample.data.is_none() => Self::NoData,
             Ok(_) => Self::Done,
             Err(_) => Self::Refused(sample.state()),
+        }
+    }
+
+    pub fn of_reread(sample: &SampleRecord, edit: &DataEdit) -> Self {
+        match sample.state().apply(SampleEvent::Reprocess) {
+            Ok(_) if sample.data == edit.old => Self::Done,
+            _ => Self::Refused(sample.state()),
         }
     }
 }

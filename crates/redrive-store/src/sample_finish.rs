@@ -60,10 +60,12 @@ impl SampleFinish {
         matches!(self.event(), SampleEvent::Advance | SampleEvent::ScheduleRetry)
     }
 
-    /// The worker that keeps the sample for its next stage, and until when.
+    /// The worker that keeps the sample for its next stage, and until when. After a reset the sample may have been at the
+    /// next stage before: only the store knows the number of its next attempt there.
     pub fn keeper(&self) -> Option<(&WorkerId, Timestamp)> {
         let goes_on = self.event() == SampleEvent::Advance;
-        self.keep_until.filter(|_| goes_on).map(|until| (&self.worker, until))
+        let never_reset = self.attempt.0 <= self.history.counted.saturating_add(1);
+        self.keep_until.filter(|_| goes_on && never_reset).map(|until| (&self.worker, until))
     }
 
     /// The outcome of the sample; `None` if the sample continues.

@@ -358,4 +358,7 @@ pub trait Samples: Send + Sync {
     /// refused.
     async fn reprocess_samples(&self, ids: &[SampleId], by: &Operator)
     -> Result<Vec<SampleChange>>;
+
+    /// Reprocesses dead letters from the first stage with new data. One that no longer has the old data is refused.
+    async fn reread_samples(&self, edits: &[DataEdit], by: &Operator) -> Result<Vec<SampleChange>>;
 }

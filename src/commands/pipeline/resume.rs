@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use redrive::{
-    HumanDuration, Operator, Pipeline, PipelineRunId, ResumeError, SampleId, SampleStatus,
-};
+use redrive::{HumanDuration, Operator, Pipeline, PipelineRunId, ResumeError, SampleId};
 use redrive_engine::{ChangedLine, PatchError, PatchedSource, SOURCE_CHANGED};
 use redrive_ops::{Resource, views::PipelineRunView};
-use redrive_store::{SampleLine, Written};
+use redrive_store::Written;
 use serde::Serialize;
 
 use super::{
@@ -32,8 +30,8 @@ const EDITS: usize = 100;
 Continues a run that was aborted, cancelled or interrupted, or whose dead letters were reprocessed. Finished samples
 and finished stages are not repeated. The part of the source that was read must not have changed, unless
 --source-changed accepts it: samples keep the data that was read, and --reread-dead brings back dead letters whose line
-was patched. Thresholds and the
-failure budget are those of the current configuration, and the budget starts at zero.
+was patched, with the new line at the first stage. Thresholds and the failure budget are those of the current
+configuration, and the budget starts at zero.
 Exit codes: as `pipeline run`; 4 if the source or the stages have changed, nothing was done.
 
 Examples:
@@ -57,7 +55,7 @@ pub(crate) struct PipelineResumeArgs {
     #[arg(long)]
     source_changed: bool,
 
-    /// With --source-changed: reprocess dead letters whose line has changed, with what the line is now
+    /// With --source-changed: reprocess dead letters whose line has changed from the first stage, with what the line is now
     #[arg(long, requires = "source_changed")]
     reread_dead: bool,
 
@@ -198,28 +196,13 @@ async fn accept_source(
         ));
     }
     if let Some(line) = patched.shifted_from {
-        context.output.note(&format!(
-            "warning: lines seem to have been inserted or removed at line {line}, the first that differs: the lines \
+        context.output.warning(&format!(
+            "lines seem to have been inserted or removed at line {line}, the first that differs: the lines \
              after it have moved, and dead letters would get the data of other lines, or lines be read twice or never"
         ));
     }
-    let dead = patched.changed.iter().filter(|changed| changed.is_rereadable());
-    let dead = dead.filter_map(|changed| match (&changed.sample, &changed.now) {
-        (Some(sample), Some(Ok(data))) => Some((sample.id, data)),
-        _ => None,
-    });
-    let dead: HashMap<SampleId, &String> = dead.filter(|_| args.reread_dead).collect();
-    let later = patched.changed.iter().filter(|changed| {
-        let dead = |it: &SampleLine| it.status == SampleStatus::Dlq && it.stage > 0;
-        changed.sample.as_ref().is_some_and(dead)
-    });
-    let later = later.count();
-    if args.reread_dead && later > 0 {
-        context.output.note(&format!(
-            "note: {later} dead letters with a changed line failed at a later stage and keep the data of that \
-             stage; `redrive dlq edit` changes it"
-        ));
-    }
+    let dead = patched.changed.iter().filter_map(ChangedLine::rereadable);
+    let dead: HashMap<SampleId, &str> = dead.filter(|_| args.reread_dead).collect();
     let question = format!(
         "Go on after line {} of {}, with {} changed lines, and reprocess {} dead letters?",
         patched.position.lines,
@@ -237,21 +220,17 @@ async fn accept_source(
                 .help(format!("`redrive pipeline cancel {}` stops it", run.id)));
         }
     }
-    let (ids, mut edited): (Vec<SampleId>, _) = (dead.keys().copied().collect(), Vec::new());
+    let (ids, mut reread): (Vec<SampleId>, u64) = (dead.keys().copied().collect(), 0);
     for ids in ids.chunks(EDITS) {
         let samples = ops.store().samples_by_id(ids).await.map_err(failed)?;
-        let edits = samples.iter().filter_map(|it| Some((it, (*dead.get(&it.id)?).clone())));
-        let written = ops.pipelines().edit(edits.collect(), by).await.map_err(failed)?;
-        let applied = samples.iter().zip(written).filter(|(_, it)| *it == Written::Applied);
-        edited.extend(applied.map(|(sample, _)| sample.id));
+        let edits = samples.iter().filter_map(|it| Some((it, (*dead.get(&it.id)?).to_owned())));
+        reread += ops.pipelines().reread(edits.collect(), by).await.map_err(failed)?.done;
     }
-    let counts = ops.pipelines().reprocess_by_id(&edited, Some(by), |_, _, _| {}).await;
-    let (done, counts) = (ids.len() as u64, counts.map_err(failed)?);
+    let done = ids.len() as u64;
     if done > 0 {
-        let left = done - counts.done;
+        let left = done - reread;
         context.output.note(&format!(
-            "reprocessing {} dead letters; {left} have changed meanwhile and are left alone",
-            counts.done
+            "reprocessing {reread} dead letters; {left} have changed meanwhile and are left alone"
         ));
     }
     Ok(())

@@ -369,7 +369,7 @@ fn lines_that_were_inserted_or_removed_are_warned_of() {
         (&["half", "down", "skip", "fine", "fine", "fine"], None),
     ] {
         mill.deliver(lines);
-        let unasked = mill.run(&resume);
+        let unasked = mill.run(&[&resume[..], &["-q"]].concat());
         assert_eq!(unasked.code, Some(4));
         let unasked = unasked.stderr;
         let warning = first.map(|line| format!("inserted or removed at line {line}, the first"));
@@ -380,24 +380,47 @@ fn lines_that_were_inserted_or_removed_are_warned_of() {
 
 // FIX-3
 #[test]
-fn a_dead_letter_of_a_later_stage_is_not_read_again() {
+fn a_dead_letter_of_a_later_stage_is_read_again_from_the_first_stage() {
     let budget = "failure-budget = { rate = 0.";
     let config = super::mill::CONFIG.replace(
         &format!("{budget}5, every = 30"),
         &format!("read-ahead = 1\n{budget}1, every = 1"),
     );
-    for mill in Mill::both_of(&config, &["fine", "fine", "fine"]) {
-        let stages = "[ $REDRIVE_STAGE$REDRIVE_SAMPLE != sift1 ] || exit 65; echo '{\"ok\": 7}'";
+    let lines = ["one", "two", "three"];
+    for mill in Mill::both_of(&config, &lines) {
+        let stages = "read -r call; echo \"$REDRIVE_STAGE $REDRIVE_SAMPLE\" >> calls
+            case \"$REDRIVE_STAGE $call\" in
+            grind*new*) echo '{\"ok\": \"good\"}' ;;
+            sift*good*) echo '{\"ok\": \"fed\"}' ;;
+            *) [ $REDRIVE_STAGE$REDRIVE_SAMPLE != sift1 ] || exit 65; echo '{\"ok\": 7}' ;;
+            esac";
         mill.shop.folder.write("work.sh", stages);
         assert_eq!(mill.grind(1)["status"], "aborted");
-        mill.deliver(&["bad", "fine", "fine"]);
+        assert_eq!(mill.told(&["dlq", "show", "1"], 0)[0]["stage"], "sift");
+        mill.deliver(&["new", lines[1], lines[2]]);
         let resume = ["pipeline", "resume", "1", "--source-changed", "--reread-dead", "--yes"];
-        let ended = mill.run(&[&resume[..], &["-o", "json"]].concat());
-        let note = "1 dead letters with a changed line failed at a later stage and keep the data";
-        assert!(ended.code == Some(3) && ended.stderr.contains(note), "{ended:#?}");
-        let dead = mill.told(&["dlq", "show", "1"], 0);
-        assert_eq!((&dead[0]["stage"], &dead[0]["data"]), (&json!("sift"), &json!(7)));
-        assert_eq!(counts(&mill.status()), [3, 2, 0, 1, 0], "the others were read on");
+        mill.told(&[&resume[..3], &["--source-changed", "--detach", "--yes"]].concat(), 0);
+        assert_eq!(mill.told(&["dlq", "show", "1"], 0)[0]["data"], 7, "only if it is asked for");
+        mill.told(&[&resume[..], &["--detach"]].concat(), 0);
+        let story = mill.told(&["why", "sample:1"], 0);
+        let outcomes: Vec<_> = story["stages"].as_array().unwrap().iter().collect();
+        let outcomes = outcomes.into_iter().map(|stage| stage["outcome"].clone());
+        assert_eq!(outcomes.collect::<Vec<_>>(), ["current", "not reached"]);
+        assert_eq!(counts(&mill.status())[2..4], [0, 0]);
+        mill.doctor();
+        assert_eq!(mill.told(&["pipeline", "resume", "1"], 0)["status"], "completed");
+        assert_eq!(counts(&mill.status()), [3, 3, 0, 0, 0]);
+        let output = mill.run(&["pipeline", "output", "-q"]).ok();
+        assert_eq!(output, "\"fed\"\n7\n7\n");
+        let ledger = "SELECT stage || ' ' || attempt || ' ' || outcome FROM attempts \
+                      WHERE kind = 'sample' AND unit_id = 1 ORDER BY stage, attempt";
+        let sift = ["sift 1 retrying", "sift 2 failed", "sift 3 success"];
+        assert_eq!(mill.texts(ledger)[..2], ["grind 1 success", "grind 2 success"]);
+        assert_eq!(mill.texts(ledger)[2..], sift);
+        let stats = mill.told(&["pipeline", "stats", "1"], 0);
+        let stages = stats["stages"].as_array().unwrap().iter();
+        let stages: Vec<_> = stages.map(|it| json!([it["samples"], it["attempts"]])).collect();
+        assert_eq!(stages, [json!([3, 4]), json!([3, 5])]);
         mill.doctor();
     }
 }

@@ -7,11 +7,12 @@ use redrive_core::{
 
 use super::{
     Fixture,
-    pipeline_samples::{answered, broken, counts, dead, lines, new_run, skipped},
+    pipeline_samples::{answered, broken, counts, dead, ended, lines, new_run, skipped},
     samples::{at, distinct_entry, operator},
 };
 use redrive_store::{
-    DataEdit, DeadCause, NewPipelineRun, NewSample, SampleChange, Selection, Written,
+    DataEdit, DeadCause, NewPipelineRun, NewSample, SampleChange, SampleFinish, SampleWritten,
+    Selection, Written,
 };
 
 fn dlq() -> Selection {
@@ -344,4 +345,48 @@ pub async fn an_edit_replaces_the_data_of_a_dead_letter_that_was_seen(f: &Fixtur
     assert_eq!(page.expect("read"), expected);
     let entries = [edits[0].journal.clone(), edits[3].journal.clone()];
     assert_eq!(f.told_by("unit.change").await, entries);
+}
+
+// FIX-3
+pub async fn a_dead_letter_that_is_read_again_starts_at_the_first_stage(f: &Fixture) {
+    let id = f.run_of(2).await;
+    let first = f.samples_at(0, 2, at(2)).await;
+    f.end_sample(&first[0], 0, at(3), answered("1")).await;
+    f.end_sample(&first[1], 0, at(3), broken()).await;
+    let died = f.sample_at(1, at(4)).await;
+    f.end_sample(&died, 1, at(5), broken()).await;
+    let edit = |old: &str| DataEdit {
+        id: died.id.0,
+        old: Some(old.to_owned()),
+        new: "{\"new\": 1}".to_owned(),
+        journal: distinct_entry(&format!("sample:{}", died.id), at(20)),
+    };
+    let reread = async |edits: &[DataEdit]| f.store.reread_samples(edits, &operator(at(20))).await;
+    let refused = SampleChange::Refused(SampleState::Dead);
+    assert_eq!(reread(&[]).await.expect("answered"), []);
+    assert_eq!(reread(&[edit("2")]).await.expect("answered"), [refused]);
+    let twice = reread(&[edit("1"), edit("1")]).await.expect("answered");
+    assert_eq!(twice, [SampleChange::Done, SampleChange::Refused(SampleState::Ready)]);
+    let sample = f.sample(died.id).await;
+    assert_eq!((sample.state(), sample.stage_name.as_str()), (SampleState::Ready, "clean"));
+    assert_eq!((sample.attempts, sample.attempts_at_reset, sample.retry_count), (1, 1, 0));
+    assert_eq!(sample.data, Some(edit("1").new));
+    assert_eq!(f.progress(id).await.counts, counts([2, 0, 0, 1], true));
+    assert_eq!(f.told_by("unit.change").await, [edit("1").journal]);
+    assert_eq!(f.told_by("sample.reprocess").await.len(), 1);
+
+    assert_eq!(f.samples_at(1, 9, at(21)).await, []);
+    let first = f.sample_at(0, at(21)).await;
+    assert_eq!((first.attempt, first.history.counted), (AttemptNumber(2), 0));
+    let keep = SampleFinish { keep_until: Some(at(99)), ..ended(&first, 0, at(22), answered("3")) };
+    let written = f.store.finish_samples(&[keep]).await.expect("answered");
+    assert_eq!(written, [SampleWritten::Applied], "its worker does not know the next attempt");
+    let second = f.sample_at(1, at(23)).await;
+    assert_eq!((second.attempt, second.data.as_str()), (AttemptNumber(2), "3"));
+    f.end_sample(&second, 1, at(24), answered("4")).await;
+    assert_eq!(f.progress(id).await.counts, counts([2, 1, 0, 1], true));
+    for stage in ["clean", "score"] {
+        let ledger = f.sample_attempts(died.id, stage).await;
+        assert_eq!(ledger.iter().map(|row| row.attempt.0).collect::<Vec<_>>(), [1, 2]);
+    }
 }

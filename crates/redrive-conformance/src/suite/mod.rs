@@ -270,6 +270,7 @@ macro_rules! conformance_tests {
                 samples_are_found_by_everything_that_is_given
                 dead_letters_are_grouped_by_what_they_died_of
                 an_edit_replaces_the_data_of_a_dead_letter_that_was_seen
+                a_dead_letter_that_is_read_again_starts_at_the_first_stage
                 the_database_refuses_samples_and_runs_that_make_no_sense
             }
             causes {

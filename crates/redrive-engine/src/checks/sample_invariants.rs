@@ -1,7 +1,7 @@
 //! What must hold for a sample and its attempts at every stage, as a pure function of the sample, its pipeline run
 //! and its attempts.
 
-use redrive_core::{PipelineStatus, SampleState, Unit};
+use redrive_core::{PipelineStatus, SampleState, SampleStatus, Unit};
 use redrive_store::{AttemptOutcome, AttemptRecord, PipelineRunRecord, SampleRecord};
 
 use crate::checks::checker::{Finding, Invariant};
@@ -12,7 +12,9 @@ struct StageAttempts<'a> {
     before: Vec<(&'a str, Vec<&'a AttemptRecord>)>,
     /// The attempts at the current stage.
     current: Vec<&'a AttemptRecord>,
-    /// An attempt at a stage that the sample has not reached.
+    /// The attempts at later stages, where the sample was before it was read again.
+    later: Vec<(&'a str, Vec<&'a AttemptRecord>)>,
+    /// An attempt at a stage that the pipeline run does not have.
     stray: Option<&'a AttemptRecord>,
 }
 
@@ -20,17 +22,51 @@ impl<'a> StageAttempts<'a> {
     fn new(sample: &SampleRecord, run: &'a PipelineRunRecord, all: &'a [AttemptRecord]) -> Self {
         let stage_index = usize::try_from(sample.stage).unwrap_or(usize::MAX);
         let at = |stage: &str| all.iter().filter(|row| row.unit.stage == stage).collect::<Vec<_>>();
-        let passed: Vec<&str> = run.stages.iter().take(stage_index).map(String::as_str).collect();
-        let own = run.stage_name(sample.stage);
-        let stray = |row: &&AttemptRecord| {
-            let stage = row.unit.stage.as_str();
-            stage != own && !passed.contains(&stage)
+        let by_stage = |stages: &'a [String]| {
+            stages.iter().map(|stage| (stage.as_str(), at(stage))).collect::<Vec<_>>()
         };
+        let (before, rest) = run.stages.split_at(stage_index.min(run.stages.len()));
         Self {
-            stray: all.iter().find(stray),
-            before: passed.iter().map(|stage| (*stage, at(stage))).collect(),
-            current: at(own),
+            before: by_stage(before),
+            current: at(run.stage_name(sample.stage)),
+            later: by_stage(rest.get(1..).unwrap_or_default()),
+            stray: all.iter().find(|row| !run.stages.contains(&row.unit.stage)),
         }
+    }
+
+    /// An attempt that the sample cannot have made. A stage is passed once, and once more for each time that the sample died
+    /// at a later stage: it may have been read again (FIX-3).
+    fn misplaced(&self, sample: &SampleRecord) -> Option<String> {
+        let dead_end = |rows: &[&AttemptRecord]| {
+            rows.last().is_some_and(|last| last.outcome == AttemptOutcome::Failed)
+        };
+        let reached = self.later.iter().rfind(|(_, rows)| !rows.is_empty());
+        let ahead = reached.filter(|(_, rows)| !dead_end(rows));
+        if let Some(stage) =
+            self.stray.map(|row| row.unit.stage.as_str()).or(ahead.map(|(stage, _)| *stage))
+        {
+            return Some(format!(
+                "the ledger has an attempt at stage {stage}, which the sample has not reached"
+            ));
+        }
+        let ended =
+            sample.status == SampleStatus::Succeeded || sample.status == SampleStatus::Skipped;
+        let later = self.later.iter().rev().map(|(stage, rows)| (*stage, rows, 0));
+        let current = [(sample.stage_name.as_str(), &self.current, usize::from(ended))];
+        let before = self.before.iter().rev().map(|(stage, rows)| (*stage, rows, 1));
+        let mut deaths = 0;
+        for (stage, rows, last) in later.chain(current).chain(before) {
+            let of = |outcomes: &[AttemptOutcome]| {
+                rows.iter().filter(|row| outcomes.contains(&row.outcome)).count()
+            };
+            if of(&[AttemptOutcome::Success, AttemptOutcome::Skipped]) > deaths + last {
+                return Some(format!(
+                    "the ledger has attempts at stage {stage} after the sample passed it"
+                ));
+            }
+            deaths += of(&[AttemptOutcome::Failed]);
+        }
+        None
     }
 }
 
@@ -46,7 +82,9 @@ pub(crate) fn check_sample(
         (Invariant::Lease, lease(sample, attempts.len())),
         (
             Invariant::StatusMatchesLedger,
-            position(sample, run).or_else(|| status_matches_ledger(sample, run, &stages)),
+            position(sample, run)
+                .or_else(|| stages.misplaced(sample))
+                .or_else(|| status_matches_ledger(sample, run, &stages)),
         ),
         (Invariant::RetryTime, retry_time(sample, &stages.current)),
         (Invariant::WakeUp, wake_up(sample, run)),
@@ -60,7 +98,8 @@ pub(crate) fn check_sample(
 
 fn numbers(sample: &SampleRecord, stages: &StageAttempts<'_>) -> Option<String> {
     let own = (sample.stage_name.as_str(), &stages.current);
-    for (stage, rows) in stages.before.iter().map(|(stage, rows)| (*stage, rows)).chain([own]) {
+    let others = stages.before.iter().chain(&stages.later).map(|(stage, rows)| (*stage, rows));
+    for (stage, rows) in others.chain([own]) {
         let gap = rows.iter().zip(1..).find(|(row, expected)| row.attempt.0 != *expected);
         if let Some((row, expected)) = gap {
             let found = row.attempt;
@@ -127,12 +166,6 @@ fn status_matches_ledger(
     run: &PipelineRunRecord,
     stages: &StageAttempts<'_>,
 ) -> Option<String> {
-    if let Some(row) = stages.stray {
-        let stage = &row.unit.stage;
-        return Some(format!(
-            "the ledger has an attempt at stage {stage}, which the sample has not reached"
-        ));
-    }
     for (stage, rows) in &stages.before {
         if rows.last().map(|row| row.outcome) != Some(AttemptOutcome::Success) {
             return Some(format!(
@@ -140,23 +173,15 @@ fn status_matches_ledger(
             ));
         }
     }
-    let passed = |rows: &[&AttemptRecord]| {
-        let ends = [AttemptOutcome::Success, AttemptOutcome::Skipped];
-        rows.split_last().is_some_and(|(_, early)| early.iter().any(|r| ends.contains(&r.outcome)))
-    };
-    let twice = stages.before.iter().find(|(_, rows)| passed(rows)).map(|(stage, _)| *stage);
-    if let Some(stage) = twice.or_else(|| passed(&stages.current).then_some(&sample.stage_name)) {
-        return Some(format!(
-            "the ledger has attempts at stage {stage} after the sample passed it"
-        ));
-    }
     let state = sample.state();
     let last = stages.current.last().map(|row| row.outcome);
     let fits = match state {
         SampleState::Ready | SampleState::Running => match last {
             None | Some(AttemptOutcome::Retrying) => true,
-            Some(AttemptOutcome::Failed) => sample.attempts_at_reset == sample.attempts,
-            Some(AttemptOutcome::Success | AttemptOutcome::Skipped) => false,
+            Some(AttemptOutcome::Failed | AttemptOutcome::Success) => {
+                sample.attempts_at_reset == sample.attempts
+            }
+            Some(AttemptOutcome::Skipped) => false,
         },
         SampleState::WaitingForRetry => last == Some(AttemptOutcome::Retrying),
         SampleState::Succeeded => {

@@ -137,32 +137,20 @@ impl PipelineControl {
         edits: Vec<(&SampleRecord, String)>,
         by: &Operator,
     ) -> Result<Vec<Written>> {
-        let by = by.cleaned();
-        if let Some((sample, new)) = edits.iter().find(|(_, new)| new.len() > MAX_SAMPLE_BYTES) {
-            let (id, bytes) = (sample.id, new.len());
-            let problem =
-                format!("sample {id} would have {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
-            return Err(redrive_store::Error::misuse("editing samples", problem));
-        }
-        let edits = edits.into_iter().map(|(sample, new)| {
-            let old = sample.data.as_deref().map(|old| serde_json::from_str::<Value>(old).ok());
-            let details = json!({ "data": old.flatten(), "reason": by.reason });
-            DataEdit {
-                id: sample.id.0,
-                old: sample.data.clone(),
-                new,
-                journal: JournalEntry {
-                    at: by.at,
-                    actor: by.actor.clone(),
-                    action: "sample.edit".to_owned(),
-                    unit: Some(sample_unit(sample.id, &sample.stage_name)),
-                    filter: None,
-                    details: details.to_string(),
-                    dedupe_key: None,
-                },
-            }
-        });
-        self.store.edit_samples(&edits.collect::<Vec<_>>()).await
+        self.store.edit_samples(&data_edits(edits, by)?).await
+    }
+
+    /// Reprocesses dead letters from the first stage with new data, as [`edit`](Self::edit) and
+    /// [`reprocess_by_id`](Self::reprocess_by_id) in one step.
+    pub async fn reread(
+        &self,
+        edits: Vec<(&SampleRecord, String)>,
+        by: &Operator,
+    ) -> Result<ReprocessCounts> {
+        let mut counts = ReprocessCounts::default();
+        let changes = self.store.reread_samples(&data_edits(edits, by)?, by).await?;
+        changes.into_iter().for_each(|change| counts.add(change));
+        Ok(counts)
     }
 
     /// Lets a run go on at a position of its patched source. Fails with `Stale` while a worker reads the source.
@@ -211,4 +199,34 @@ impl ReprocessCounts {
             }
         }
     }
+}
+
+/// The edits with their journal entries.
+fn data_edits(edits: Vec<(&SampleRecord, String)>, by: &Operator) -> Result<Vec<DataEdit>> {
+    let by = by.cleaned();
+    if let Some((sample, new)) = edits.iter().find(|(_, new)| new.len() > MAX_SAMPLE_BYTES) {
+        let (id, bytes) = (sample.id, new.len());
+        let problem =
+            format!("sample {id} would have {bytes} bytes, {MAX_SAMPLE_BYTES} are allowed");
+        return Err(redrive_store::Error::misuse("editing samples", problem));
+    }
+    let edits = edits.into_iter().map(|(sample, new)| {
+        let old = sample.data.as_deref().map(|old| serde_json::from_str::<Value>(old).ok());
+        let details = json!({ "data": old.flatten(), "reason": by.reason });
+        DataEdit {
+            id: sample.id.0,
+            old: sample.data.clone(),
+            new,
+            journal: JournalEntry {
+                at: by.at,
+                actor: by.actor.clone(),
+                action: "sample.edit".to_owned(),
+                unit: Some(sample_unit(sample.id, &sample.stage_name)),
+                filter: None,
+                details: details.to_string(),
+                dedupe_key: None,
+            },
+        }
+    });
+    Ok(edits.collect())
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, path::Path};
 
-use redrive_core::{Failure, SampleStatus};
+use redrive_core::{Failure, SampleId, SampleStatus};
 use redrive_store::{
     MAX_PAGE, MAX_SAMPLE_BYTES, NewSample, PipelineRunRecord, SampleLine, SourcePosition, Store,
 };
@@ -46,11 +46,10 @@ pub struct PatchedSource {
 }
 
 impl ChangedLine {
-    /// Whether the line can be read again: its sample is a dead letter of the source or of the first stage. A later stage
-    /// has the data that the stages before made of the line.
-    pub fn is_rereadable(&self) -> bool {
-        let dead = |it: &SampleLine| it.status == SampleStatus::Dlq && it.stage == 0;
-        self.sample.as_ref().is_some_and(dead) && matches!(self.now, Some(Ok(_)))
+    /// The dead letter that can be read again, and its data.
+    pub fn rereadable(&self) -> Option<(SampleId, &str)> {
+        let sample = self.sample.as_ref().filter(|it| it.status == SampleStatus::Dlq)?;
+        Some((sample.id, self.now.as_ref()?.as_ref().ok()?))
     }
 }
 
@@ -84,13 +83,14 @@ impl PatchedSource {
             }
         }
         let position = lines.position(run.position.done);
+        let was = |it: &ChangedLine| it.sample.as_ref().and_then(|sample| sample.hash);
+        let mut is_shifted = changed.iter().filter_map(was).any(|hash| hashes.contains(&hash));
         // After an insertion, what was the last line is not read yet.
+        let last = changed.last().filter(|last| last.line == run.position.lines).and_then(was);
         for _ in 0..changed.len().min(MAX_AHEAD) {
             let Some(next) = lines.next().await? else { break };
-            hashes.extend(next.and_then(|next| next.hash));
+            is_shifted |= last.is_some() && next.and_then(|next| next.hash) == last;
         }
-        let was = |it: &ChangedLine| it.sample.as_ref().and_then(|sample| sample.hash);
-        let is_shifted = changed.iter().filter_map(was).any(|hash| hashes.contains(&hash));
         let shifted_from = changed.first().filter(|_| is_shifted).map(|first| first.line);
         Ok(Self { changed, unknown, shifted_from, position })
     }

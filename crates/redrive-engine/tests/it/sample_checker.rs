@@ -7,10 +7,10 @@ use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules, PipelineRunId
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    ClaimedSample, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun, NewSample, Operator,
-    PipelineAction, PipelineChange, Pipelines, SampleChange, SampleClaim, SampleCompletion,
-    SampleFinish, SampleWritten, Samples, Served, SourceClaim, SourceFinish, SourcePosition,
-    WorkerId, Written,
+    ClaimedSample, DataEdit, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun,
+    NewSample, Operator, PipelineAction, PipelineChange, Pipelines, SampleChange, SampleClaim,
+    SampleCompletion, SampleFinish, SampleWritten, Samples, Served, SourceClaim, SourceFinish,
+    SourcePosition, WorkerId, Written,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -29,6 +29,8 @@ const WAITING: i64 = 5;
 const BACK: i64 = 6;
 const HELD: i64 = 7;
 const READY: i64 = 8;
+/// In the run that went well, after it died.
+const READ_AGAIN: i64 = 9;
 
 const STAGES: [&str; 2] = ["clean", "call"];
 
@@ -45,6 +47,12 @@ impl Lived {
             let run = lived.start(pipeline).await;
             lived.read(run, pipeline, [Ok(())].into_iter(), true).await;
             lived.attempt(pipeline, 0, answer()).await;
+            if pipeline == "good" {
+                lived.attempt(pipeline, 1, give_up()).await;
+                lived.read_again().await;
+                lived.attempt(pipeline, 0, retry()).await;
+                lived.attempt(pipeline, 0, answer()).await;
+            }
             lived.attempt(pipeline, 1, completion()).await;
         }
         let run = lived.start("stopped").await;
@@ -82,6 +90,28 @@ impl Lived {
         self.finish(&fifth, 1, retry()).await;
         let held = self.claim("p", 0).await;
         assert_eq!(held.id, SampleId(HELD));
+    }
+
+    /// While it is at the first stage, nothing is wrong.
+    async fn read_again(&self) {
+        let edit = DataEdit {
+            id: READ_AGAIN,
+            old: Some("{}".to_owned()),
+            new: "{\"new\": 1}".to_owned(),
+            journal: JournalEntry {
+                at: at(5),
+                actor: "ada".to_owned(),
+                action: "sample.edit".to_owned(),
+                unit: Some("sample:9/call".to_owned()),
+                filter: None,
+                details: "{}".to_owned(),
+                dedupe_key: None,
+            },
+        };
+        let changes = self.store.reread_samples(&[edit], &operator()).await.unwrap();
+        assert_eq!(changes, [SampleChange::Done]);
+        let report = check(&self.store).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
     }
 
     async fn start(&self, pipeline: &str) -> PipelineRunId {
@@ -224,7 +254,7 @@ fn give_up() -> SampleCompletion {
 async fn pipelines_that_lived_well_are_clean() {
     let report = check(&Lived::new().await.store).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
-    assert_eq!((report.pipeline_runs, report.samples, report.attempts), (4, 12, 17));
+    assert_eq!((report.pipeline_runs, report.samples, report.attempts), (4, 12, 20));
 }
 
 #[tokio::test]
@@ -285,6 +315,16 @@ async fn whatever_is_wrong_with_a_sample_is_found_where_it_is() {
         (
             "UPDATE attempts SET stage = 'other' WHERE unit_id = 3 AND stage = 'clean'",
             DEAD,
+            StatusMatchesLedger,
+        ),
+        (
+            "UPDATE attempts SET outcome = 'retrying' WHERE unit_id = 9 AND outcome = 'failed'",
+            READ_AGAIN,
+            StatusMatchesLedger,
+        ),
+        (
+            "UPDATE attempts SET outcome = 'success' WHERE unit_id = 9 AND stage = 'clean'",
+            READ_AGAIN,
             StatusMatchesLedger,
         ),
         ("UPDATE samples SET next_retry_at = next_retry_at - 1 WHERE id = 5", WAITING, RetryTime),

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use redrive_core::{AttemptNumber, Cause, RunId, Unit};
-use redrive_store::{AttemptRecord, JournalRecord, MAX_PAGE, Result, RunRecord, UnitKind, UnitRow};
+use redrive_store::{
+    AttemptOutcome, AttemptRecord, JournalRecord, MAX_PAGE, Result, RunRecord, UnitKind, UnitRow,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,16 +84,18 @@ pub(super) fn explain_attempts(
 ) -> Vec<AttemptView> {
     let gave_up = give_ups(journal, actions.gives_up);
     let mut resets = journal.iter().filter(|row| row.entry.action == actions.resets).peekable();
-    let mut count = FailureCount::default();
+    let (mut count, mut passed) = (FailureCount::default(), false);
     let mut rows = Vec::new();
     for attempt in attempts {
         let mut was_reset = attempt.attempt.0 == attempts_at_reset.saturating_add(1);
         while resets.next_if(|reset| reset.entry.at <= attempt.started_at).is_some() {
             was_reset = true;
         }
-        if was_reset {
+        // A sample that was read again passes a stage a second time.
+        if was_reset || passed {
             count = FailureCount::default();
         }
+        passed = attempt.outcome == AttemptOutcome::Success;
         let reason = gave_up.get(&attempt.attempt.0).map(String::as_str);
         let rule = unit_policy.describe(attempt, count, reason);
         rows.push(AttemptView::from(attempt).with_rule(rule));

@@ -1,7 +1,9 @@
 //! Explains a sample at all stages.
 
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, PipelineStatus, Policy, SampleId, SampleState, Unit};
+use redrive_core::{
+    AttemptNumber, PipelineStatus, Policy, SampleId, SampleState, SampleStatus, Unit,
+};
 use redrive_store::{
     AttemptOutcome, JournalRecord, MAX_PAGE, PipelineRunRecord, Result, SOURCE_STAGE, SampleRecord,
     UnitKind, UnitRow,
@@ -57,11 +59,17 @@ impl SampleExplanation {
         // A line that was not a sample failed at the source, and may have been repaired since.
         let mut stages = vec![read_stage(SOURCE_STAGE, &sample, ops).await?];
         stages.retain(|source| sample.stage_name == SOURCE_STAGE || !source.journal.is_empty());
-        for stage in &run.stages {
-            stages.push(read_stage(stage, &sample, ops).await?);
+        for (place, stage) in (0..).zip(&run.stages) {
+            let mut read = read_stage(stage, &sample, ops).await?;
+            // A sample that was read again may have been at later stages before.
+            if place > sample.stage {
+                read.outcome = "not reached";
+            }
+            stages.push(read);
         }
         let context = SampleContext { run: &run, ops, now: ops.now(), lease_now: store.now() };
-        let last = stages.iter().rev().find_map(|stage| stage.attempts.last());
+        let here = stages.iter().find(|stage| stage.stage == sample.stage_name);
+        let last = here.and_then(|stage| stage.attempts.last());
         let last_rule = last.and_then(|attempt| attempt.rule.as_deref());
         let next = next(&sample, last_rule, &context);
         let mut explanation = Self {
@@ -99,12 +107,12 @@ async fn read_stage(stage: &str, sample: &SampleRecord, ops: &Ops) -> Result<Sta
     let here = sample.stage_name == stage;
     let reset = if here { sample.attempts_at_reset } else { 0 };
     let outcome = match attempts.last().map(|last| last.outcome) {
+        _ if here && sample.status == SampleStatus::Pending => "current",
         Some(AttemptOutcome::Success) => "done",
         Some(AttemptOutcome::Skipped) => "skipped",
         Some(AttemptOutcome::Failed) if sample.state() == SampleState::Dead => "dead",
         None if stage == SOURCE_STAGE && !here => "done",
         None if here && sample.state() == SampleState::Dead => "dead",
-        _ if here => "current",
         _ => "not reached",
     };
     Ok(StageExplanation {

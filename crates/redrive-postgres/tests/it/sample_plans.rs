@@ -24,11 +24,19 @@ async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ),
                 (
                     "finish_samples",
-                    &["Index Scan using samples_pkey", "Index Cond: (id = given.id)"],
+                    &[
+                        "Index Scan using samples_pkey",
+                        "Index Cond: (id = given.id)",
+                        "attempts_unit_id_kind_stage_attempt_key",
+                    ],
                 ),
                 ("renew_sample_leases", &["Index Cond: (id = held.id)"]),
                 ("release_samples", &["Index Cond: (id = given.id)", run]),
                 ("reprocess_samples", &["Index Cond: (id = named.id)"]),
+                (
+                    "reread_samples",
+                    &["Index Cond: (id = named.id)", "attempts_unit_id_kind_stage_attempt_key"],
+                ),
                 ("lock_samples", &["using samples_pkey", run, "LockRows"]),
                 ("expired_sample_leases", &["using samples_open"]),
                 ("next_sample_lease_end", &["using samples_open"]),

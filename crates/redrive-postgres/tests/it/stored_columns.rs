@@ -520,10 +520,12 @@ async fn of_samples() {
         SampleCompletion::Skipped("a skip".to_owned()),
         SampleCompletion::Answered("{\"n\":9}".to_owned()),
     ];
+    // A sample is kept only if no attempt was uncounted.
     let finishes: Vec<SampleFinish> = claimed
         .iter()
         .zip(endings)
-        .map(|(sample, completion)| SampleFinish {
+        .zip([9, 9, 5])
+        .map(|((sample, completion), attempt)| SampleFinish {
             id: sample.id,
             run: sample.run,
             epoch: sample.epoch,
@@ -531,7 +533,7 @@ async fn of_samples() {
             stage_name: "first stage".to_owned(),
             last_stage: false,
             stage_config_hash: "a hash".to_owned(),
-            attempt: AttemptNumber(9),
+            attempt: AttemptNumber(attempt),
             history: History { counted: 4, deferrals: 3, lost: 0, first_attempt_at: Some(at(11)) },
             started_at: at(21),
             ended_at: at(22),

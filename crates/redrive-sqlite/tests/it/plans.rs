@@ -261,8 +261,11 @@ fn samples_are_found_by_the_index_of_what_they_are() {
     );
     check("next_sample_due", &["samples_due (run_id=? AND claim_stage=?"]);
     check("pipeline_backlog", &["samples_open (run_id=?", "samples_due (run_id=?"]);
-    for name in ["finish_samples", "renew_sample_leases", "release_samples", "reprocess_samples"] {
+    for name in ["renew_sample_leases", "release_samples", "reprocess_samples"] {
         check(name, &[by_id]);
+    }
+    for name in ["finish_samples", "reread_samples"] {
+        check(name, &[by_id, "(kind=? AND unit_id=? AND stage=?)"]);
     }
     for name in
         ["expired_sample_leases", "next_sample_lease_end", "end_sample_leases_of_other_boots"]

@@ -177,4 +177,8 @@ impl Samples for FaultyStore {
     ) -> Result<Vec<SampleChange>> {
         self.call("reprocess_samples", self.inner.reprocess_samples(ids, by)).await
     }
+
+    async fn reread_samples(&self, edits: &[DataEdit], by: &Operator) -> Result<Vec<SampleChange>> {
+        self.call("reread_samples", self.inner.reread_samples(edits, by)).await
+    }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Seeds within which a broken rule must be found out.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 200;
 
 impl Mutant {
     pub(crate) async fn claim_samples(
