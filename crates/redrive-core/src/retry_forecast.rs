@@ -25,6 +25,8 @@ pub struct FailedPartition<'a> {
     pub first_attempt_at: Option<Timestamp>,
     /// The logical age counts from this day.
     pub logical_date: LogicalDate,
+    /// The wait that the server asked for.
+    pub asked: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,7 @@ impl fmt::Display for TerminalReason {
 impl RetryForecast {
     /// Forecasts the next retry of a failed partition.
     ///
+    /// A wait that the server asked for makes the wait longer (POL-7). The failure counts all the same: every verdict does.
     /// The policy's `retriable` setting does not apply: every failed partition is retried until a
     /// limit or an operator stops the retries. The command or daemon that selects partitions may
     /// filter them.
@@ -81,6 +84,7 @@ impl RetryForecast {
     ///     updated_at: Timestamp::UNIX_EPOCH,
     ///     first_attempt_at: Some(Timestamp::UNIX_EPOCH),
     ///     logical_date: "2026-03-01".parse()?,
+    ///     asked: None,
     /// };
     /// let policy = Preset::Partition.policy();
     /// let RetryForecast::RetryAt { delay, .. } =
@@ -110,7 +114,9 @@ impl RetryForecast {
         };
         let rejected = Failure::named("rejected", Cause::Validator, "");
         match decide(&policy.retrying_all(), &history, &rejected, now, jitter) {
-            Decision::RetryAt { delay, .. } => {
+            Decision::RetryAt { delay: backoff, .. } => {
+                let asked = failed.asked.unwrap_or_default().min(policy.spec().max_hint);
+                let delay = backoff.max(asked);
                 let at = failed.updated_at.checked_add(delay).unwrap_or(Timestamp::MAX);
                 Self::RetryAt { at, delay }
             }

@@ -9,7 +9,11 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at,
+    CASE failure.class WHEN 'rate_limited' THEN (
+        SELECT asked_us FROM redrive.attempts
+        WHERE kind = 'partition' AND unit_id = state.id AND stage = '' AND attempt = state.attempt_count
+    ) END
 FROM unnest(:source::text[], :customer_id::text[], :query_name::text[], :logical_date::date[])
     AS named (source, customer_id, query_name, logical_date)
 CROSS JOIN LATERAL (

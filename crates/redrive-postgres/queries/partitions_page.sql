@@ -10,7 +10,11 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at,
+    CASE failure.class WHEN 'rate_limited' THEN (
+        SELECT asked_us FROM redrive.attempts
+        WHERE kind = 'partition' AND unit_id = state.id AND stage = '' AND attempt = state.attempt_count
+    ) END
 FROM redrive.partition_state AS state
 LEFT JOIN LATERAL (
     SELECT * FROM redrive.partition_work WHERE partition_id = state.id LIMIT 1

@@ -9,7 +9,11 @@ SELECT
     ),
     work.id, work.kind, work.lane, work.requested_at, work.requested_by, work.run_id,
     work.lease_owner, work.lease_epoch, work.lease_until, work.paused_at, work.paused_by,
-    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at
+    work.pause_reason, failure.class, failure.code, failure.fingerprint, failure.failed_at,
+    CASE failure.class WHEN 'rate_limited' THEN (
+        SELECT asked_us FROM attempts
+        WHERE kind = 'partition' AND unit_id = state.id AND stage = '' AND attempt = state.attempt_count
+    ) END
 FROM partition_work AS work CROSS JOIN partition_state AS state ON state.id = work.partition_id
 LEFT JOIN partition_failures AS failure ON failure.partition_id = state.id
 WHERE work.id IN (SELECT value FROM json_each(?1))

@@ -5,7 +5,7 @@
 //! [`LeaseRef::id`] is the id of the work row. Every request gets a new row, so a lease of an
 //! earlier request never matches a later one.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -113,6 +113,7 @@ impl PartitionRecord {
             updated_at: self.updated_at,
             first_attempt_at: self.first_attempt_at,
             logical_date: self.key.logical_date(),
+            asked: self.last_failure.as_ref().and_then(|failure| failure.asked),
         })
     }
 }
@@ -124,6 +125,8 @@ pub struct PartitionFailure {
     pub code: String,
     pub fingerprint: String,
     pub at: Timestamp,
+    /// The wait that the server asked for, if this was the last attempt.
+    pub asked: Option<Duration>,
 }
 
 /// The columns are all null if the partition never failed.
@@ -131,12 +134,14 @@ impl FromRow for Option<PartitionFailure> {
     fn from_row(row: &mut impl RowReader) -> Result<Self> {
         let (class, code): (Option<_>, Option<_>) = (row.get()?, row.get()?);
         let (fingerprint, at): (Option<_>, _) = (row.get()?, row.optional_timestamp()?);
+        let asked = row.optional_count("asked_us")?.map(Duration::from_micros);
         let failure = class.zip(code).zip(fingerprint.zip(at));
         Ok(failure.map(|((class, code), (fingerprint, at))| PartitionFailure {
             class,
             code,
             fingerprint,
             at,
+            asked,
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! What extractors are told, and what they may tell.
 
-use redrive::PartitionStatus;
+use redrive::{PartitionStatus, jiff::ToSpan};
 use serde_json::{Value, json};
 
 use super::yard::Yard;
@@ -57,6 +57,21 @@ fn a_row_with_an_error_and_more_is_a_row() {
             (PartitionStatus::Success, Some(rows)),
             "{query}: {record:?}"
         );
+    }
+}
+
+// POL-7, DMN-1
+#[test]
+fn the_daemon_waits_as_long_as_the_server_asked_for() {
+    for yard in Yard::both() {
+        let record = yard.drained("ads/1234/limited/2026-01-31");
+        let why = ["why", "partition:ads/1234/limited/2026-01-31", "-o", "json"];
+        let story: Value = serde_json::from_str(&yard.shop.run(&why).ok()).unwrap();
+        let next = story["next"]["at"].as_str().unwrap().parse::<redrive::jiff::Timestamp>();
+        assert_eq!(next.unwrap(), record.updated_at + 2.hours());
+        assert_eq!(story["attempts"][0]["rule"], "failure 1: the server asked for 2h");
+        let because = story["next"]["because"].as_str().unwrap();
+        assert!(because.ends_with("failure 1, the server asked for 2h"), "{because}");
     }
 }
 

@@ -56,6 +56,7 @@ logging) row 1; echo '{"level": "info", "error": "none"}' >&2 ;;
 garbage) row 1; echo 'Traceback (most recent call last)' ;;
 busy) row 1; echo 'first'; echo 'over quota [terminal]' >&2; exit 75 ;;
 reported) row 1; echo '{"error": {"class": "final", "code": "no_such_query", "message": "gone [terminal]"}}' >&2; exit 1 ;;
+limited) echo '{"error": {"class": "rate_limited", "code": 429, "message": "slow down", "retry_after": 7200}}' >&2; exit 1 ;;
 misplaced) row 1; echo '{"error": {"code": 429, "message": "slow down"}}' ;;
 errors) echo '{"error": {"message": "a", "day": 1}}'; echo '{"error": {"message": "b"}, "day": 1}'; echo '{"error": {"class": "final"}}' ;;
 vouched) echo '{"error": {"message": "a"}}'; echo '{"ok": null}' >&2 ;;

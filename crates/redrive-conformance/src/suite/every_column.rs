@@ -350,6 +350,7 @@ pub async fn a_partition_has_every_column_as_it_was_written(f: &Fixture) {
         code: row.code.clone().expect("a code"),
         fingerprint: row.fingerprint.clone().expect("a fingerprint"),
         at: at(11),
+        asked: None,
     };
     let failed = PartitionRecord {
         last_failure: Some(last_failure),

@@ -25,6 +25,7 @@ fn failed(attempt_count: u32) -> FailedPartition<'static> {
         updated_at: SINCE,
         first_attempt_at: Some(SINCE),
         logical_date: "1970-01-01".parse().unwrap(),
+        asked: None,
     }
 }
 
@@ -70,6 +71,25 @@ fn asking_later_does_not_move_the_time() {
         assert_eq!(asked.is_due(now), now >= at);
     }
     assert!(first.is_due(at), "due from that very moment on");
+}
+
+// POL-7, DMN-1
+#[test]
+fn no_retry_comes_before_the_time_that_the_server_asked_for() {
+    let policy = policy(|spec| spec.max_hint = Duration::from_hours(3));
+    let wait = |n: u32, asked: Option<u64>| {
+        let asked = asked.map(Duration::from_secs);
+        match RetryForecast::of(FailedPartition { asked, ..failed(n) }, &policy, SINCE, jitter()) {
+            RetryForecast::RetryAt { at, delay } => {
+                assert_eq!(at, SINCE + SignedDuration::try_from(delay).unwrap());
+                delay
+            }
+            RetryForecast::Terminal { .. } => panic!("it is retried"),
+        }
+    };
+    assert_eq!(wait(1, Some(7_200)), Duration::from_hours(2));
+    assert_eq!(wait(1, Some(86_400)), Duration::from_hours(3), "at most max-hint");
+    assert_eq!(wait(9, Some(60)), wait(9, None), "the backoff is longer");
 }
 
 // PAR-7

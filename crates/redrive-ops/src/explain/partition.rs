@@ -7,7 +7,7 @@ use redrive_store::{
 };
 use serde::Serialize;
 
-use super::{Next, PartitionNext, journal::read_journal, rule::formula, run::give_ups};
+use super::{Next, PartitionNext, journal::read_journal, rule::partition_wait, run::give_ups};
 use crate::{
     Ops,
     views::{AttemptView, JournalView, PartitionView},
@@ -81,11 +81,12 @@ fn rule(
         updated_at: attempt.ended_at,
         first_attempt_at: partition.first_attempt_at,
         logical_date: partition.key.logical_date(),
+        asked: attempt.asked,
     };
     match rules.forecast_failed(&partition.key, failed, attempt.ended_at) {
         RetryForecast::RetryAt { delay, .. } => {
             let policy = rules.policy(partition.key.source());
-            format!("failure {n}: {}", formula(policy, n, delay))
+            format!("failure {n}: {}", partition_wait(policy, n, attempt.asked, delay))
         }
         RetryForecast::Terminal { reason } => format!("failure {n}; ended by the policy: {reason}"),
     }

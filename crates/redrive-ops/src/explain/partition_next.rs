@@ -5,7 +5,7 @@ use redrive_core::{PartitionState, PolicySpec, RetryForecast, TerminalReason};
 use redrive_engine::PartitionRules;
 use redrive_store::{Lane, PartitionRecord, PartitionWorkRecord, WorkRequest};
 
-use super::rule::formula;
+use super::rule::partition_wait;
 use crate::words::{apart, human};
 
 #[derive(Debug, Clone)]
@@ -45,8 +45,9 @@ impl PartitionNext {
                 Some(RetryForecast::RetryAt { at, delay }) => {
                     next.retry_at = Some(at).filter(|_| partition.paused().is_none());
                     let policy = rules.policy(partition.key.source());
-                    let rule = formula(policy, partition.attempt_count, delay);
                     let attempts = partition.attempt_count;
+                    let asked = partition.last_failure.as_ref().and_then(|failure| failure.asked);
+                    let rule = partition_wait(policy, attempts, asked, delay);
                     if at > now {
                         let wait = apart(now, at);
                         format!(

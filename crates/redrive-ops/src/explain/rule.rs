@@ -69,7 +69,7 @@ impl UnitPolicy {
             return format!("{lost}, not counted: wait {}", human(delay));
         }
         if !attempt.counted {
-            let deferral = format!("{}, not counted", asked_for(attempt, delay));
+            let deferral = format!("{}, not counted", asked_for(attempt.asked, delay));
             let most = self.spec().map(|spec| spec.max_deferrals);
             return match (count.deferrals.saturating_add(1), most) {
                 (1, _) => deferral,
@@ -83,7 +83,7 @@ impl UnitPolicy {
         };
         if self.is_deferral(attempt, count) {
             let most = policy.spec().max_deferrals;
-            let asked = asked_for(attempt, delay);
+            let asked = asked_for(attempt.asked, delay);
             return format!("{failure}: {asked}, counted after {most} in a row");
         }
         if self.expected(policy, count) == Some(delay) {
@@ -177,12 +177,25 @@ impl UnitPolicy {
 }
 
 /// The wait that the server asked for, and the one that was decided where the policy allows no more.
-fn asked_for(attempt: &AttemptRecord, delay: Duration) -> String {
-    match attempt.asked {
+fn asked_for(asked: Option<Duration>, delay: Duration) -> String {
+    match asked {
         Some(asked) if asked > delay => {
             format!("the server asked for {}, max-hint allows {}", human(asked), human(delay))
         }
         _ => format!("the server asked for {}", human(delay)),
+    }
+}
+
+/// The wait of a partition: what the server asked for, or the backoff if that is longer.
+pub(super) fn partition_wait(
+    policy: &Policy,
+    n: u32,
+    asked: Option<Duration>,
+    delay: Duration,
+) -> String {
+    match asked.filter(|asked| (*asked).min(policy.spec().max_hint) == delay) {
+        Some(asked) => asked_for(Some(asked), delay),
+        None => formula(policy, n, delay),
     }
 }
 

@@ -248,6 +248,7 @@ fn too_early(
         updated_at: told.updated_at,
         first_attempt_at: told.first_attempt_at,
         logical_date: key.logical_date(),
+        asked: None,
     };
     let forecast = rules.forecast_failed(key, failed, at);
     match forecast {
