@@ -237,6 +237,12 @@ fn units_that_no_worker_serves_are_warnings() {
         let day = ["--since", "2026-01-01", "--until", "2026-01-02", "--allow-unknown", "-q"];
         let names = ["--source", "adds", "--customer-id", "1", "--query-name", "q"];
         shop.run(&[&["state", "backfill"], &names[..], &day].concat()).ok();
+        shop.run(&["runs", "submit", "--queue", "patient", "--category", "slow", "-q"]).ok();
+        let config = shop.folder.read("redrive.toml");
+        let upload = "[[upload]]\nname = \"tiles\"\nurl = \"http://127.0.0.1:1\"\n";
+        shop.folder.write("redrive.toml", format!("{config}\n{upload}"));
+        shop.run(&["uploads", "add", "--upload", "tiles", "--group", "g", "work.sh"]).ok();
+        shop.folder.write("redrive.toml", config);
         let rows = shop.run(&["doctor", "-o", "json"]).json();
         let rows = rows.as_array().unwrap().iter().filter(|row| row["check"] == "served units");
         let rows: Vec<_> =
@@ -244,7 +250,10 @@ fn units_that_no_worker_serves_are_warnings() {
         let which = "which no worker of this configuration serves";
         let runs = format!("1 runs in queue \"wrok\", {which}");
         let partitions = format!("2 pending partitions of source \"adds\", {which}");
+        let slow =
+            "1 runs of category \"slow\" in queue \"patient\", which the queue does not accept";
+        let items = "1 pending items of upload \"tiles\", which the configuration does not declare";
         let warns = serde_json::Value::Bool(true);
-        assert_eq!(rows, [(&warns, runs.as_str()), (&warns, partitions.as_str())]);
+        assert_eq!(rows, [slow, &runs, &partitions, items].map(|detail| (&warns, detail)));
     }
 }

@@ -4,11 +4,10 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
-use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RunState};
 use redrive_engine::{Clock, RawSink, SystemClock, checker, verify_sample};
-use redrive_store::{MAX_PAGE, PartitionCount, Result, SchemaStatus, Selection, Store};
+use redrive_store::{Result, SchemaStatus, Store};
 
-use crate::{Declarations, Ops, views::CheckupView};
+use crate::{Declarations, Ops, unserved::unserved, views::CheckupView};
 
 /// Raw partitions that `doctor` reads to their end.
 const RAW_SAMPLE: u64 = 20;
@@ -114,7 +113,7 @@ impl Checkups {
         }
     }
 
-    /// Lists unfinished units whose queue, source or pipeline the configuration does not declare.
+    /// Lists unfinished units that no worker takes.
     pub async fn check_served(&mut self, store: &dyn Store, declared: &Declarations) {
         const CHECK: &str = "served units";
         match unserved(store, declared).await {
@@ -122,7 +121,7 @@ impl Checkups {
                 self.ok(CHECK, "the configuration declares the place of every unfinished unit");
             }
             Ok(unserved) => unserved.into_iter().for_each(|place| {
-                self.warn(CHECK, format!("{place}, which no worker of this configuration serves"));
+                self.warn(CHECK, place);
             }),
             Err(error) => self.fail(CHECK, with_causes(&error)),
         }
@@ -217,44 +216,4 @@ pub fn with_causes(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// The places with unfinished units that the configuration does not declare, in words.
-async fn unserved(store: &dyn Store, declared: &Declarations) -> Result<Vec<String>> {
-    let mut places = Vec::new();
-    for stats in store.queue_stats().await? {
-        let is_open = |state: RunState| {
-            matches!(state, RunState::Discovered | RunState::Processing | RunState::WaitingForRetry)
-        };
-        let open: u64 =
-            stats.runs.iter().filter(|(state, _)| is_open(*state)).map(|(_, n)| n).sum();
-        if open > 0 && declared.queue(&stats.queue).is_none() {
-            places.push(format!("{open} runs in queue {:?}", stats.queue));
-        }
-    }
-    for count in store.partition_counts().await? {
-        let PartitionCount { source, status, partitions } = count;
-        if status == PartitionStatus::Pending && declared.source(&source).is_none() {
-            places.push(format!("{partitions} pending partitions of source {source:?}"));
-        }
-    }
-    let filter = Selection { state: Some(PipelineStatus::Running.into()), ..Selection::default() };
-    let mut before = PipelineRunId(i64::MAX);
-    loop {
-        let page = store.pipeline_runs_page(&filter, before, MAX_PAGE).await?;
-        let Some(last) = page.last() else { return Ok(places) };
-        before = last.id;
-        for run in &page {
-            let pending = run.progress.counts.pending();
-            let of_run =
-                format!("{pending} samples of run {} of pipeline {:?}", run.id, run.pipeline);
-            match declared.pipeline(&run.pipeline) {
-                None => places.push(of_run),
-                Some(now) if !now.stages.iter().map(|(name, _)| name).eq(&run.stages) => {
-                    places.push(format!("{of_run} with other stages than the configuration's"));
-                }
-                Some(_) => {}
-            }
-        }
-    }
 }

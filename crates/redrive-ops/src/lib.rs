@@ -18,6 +18,7 @@ mod pipelines;
 mod policies;
 mod resources;
 mod runs;
+mod unserved;
 pub mod views;
 mod watch;
 pub mod words;
