@@ -6,7 +6,28 @@
 /// `ValueError: bad day (work.py:12 in fetch)`, if the text has a report of Python, Rust, Go, Node.js or Java.
 pub fn headline(report: &str) -> Option<String> {
     let lines: Vec<&str> = report.lines().map(str::trim_end).collect();
-    [python, rust, go, stack].iter().find_map(|read| read(&lines))
+    [python_group, python, rust, go, stack].iter().find_map(|read| read(&lines))
+}
+
+/// The last exception of an `ExceptionGroup`, which Python draws as a tree with a section for each exception. An
+/// exception that was never raised by itself has no frames; then the place is that of its group.
+fn python_group(lines: &[&str]) -> Option<String> {
+    let tree = lines.iter().map(|line| line.trim_start());
+    let tree: Vec<&str> = tree.skip_while(|line| !line.starts_with("+ Exception Group ")).collect();
+    let mut sections = tree
+        .split(|line| line.starts_with("+-"))
+        .map(|section| section.iter().copied().filter_map(tree_text).collect::<Vec<&str>>());
+    let group = sections.next()?;
+    sections.rev().find_map(|lines| {
+        let raised_by_group =
+            || Some(format!("{} ({})", python_error(&lines)?, python_place(&group)?));
+        python(&lines).or_else(raised_by_group)
+    })
+}
+
+/// `| ValueError: bad day` without the line of the tree.
+fn tree_text(line: &str) -> Option<&str> {
+    line.strip_prefix('|').map(|text| text.strip_prefix(' ').unwrap_or(text))
 }
 
 /// The frames, the innermost one last; then the error. Frames of the standard library and of packages say
@@ -14,17 +35,24 @@ pub fn headline(report: &str) -> Option<String> {
 fn python(lines: &[&str]) -> Option<String> {
     let last = lines.iter().rposition(|line| python_frame(line).is_some())?;
     let (frames, rest) = lines.split_at_checked(last + 1)?;
-    let error = rest.iter().find(|line| !line.is_empty() && !line.starts_with([' ', '\t']))?;
-    let name = error.split(':').next().unwrap_or_default();
-    if name.contains(char::is_whitespace) {
-        return None;
-    }
+    let error = python_error(rest)?;
     let begin = frames.iter().rposition(|line| line.starts_with("Traceback ("));
-    let frames = frames.get(begin.unwrap_or_default()..).unwrap_or_default();
-    let frames = || frames.iter().rev().filter_map(|line| python_frame(line));
-    let own = |(file, _): &(&str, String)| !file.starts_with('<') && !file.contains("/lib/python");
-    let (_, place) = frames().find(own).or_else(|| frames().next())?;
+    let place = python_place(frames.get(begin.unwrap_or_default()..).unwrap_or_default())?;
     Some(format!("{error} ({place})"))
+}
+
+/// `ValueError: bad day`: the first line that is not indented.
+fn python_error<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let error = lines.iter().find(|line| !line.is_empty() && !line.starts_with([' ', '\t']))?;
+    let name = error.split(':').next().unwrap_or_default();
+    (!name.contains(char::is_whitespace)).then_some(error)
+}
+
+/// The innermost frame of the user's code, or of all.
+fn python_place(lines: &[&str]) -> Option<String> {
+    let frames = || lines.iter().rev().filter_map(|line| python_frame(line));
+    let own = |(file, _): &(&str, String)| !file.starts_with('<') && !file.contains("/lib/python");
+    frames().find(own).or_else(|| frames().next()).map(|(_, place)| place)
 }
 
 /// `  File "/app/work.py", line 12, in fetch`, as the file and `work.py:12 in fetch`.

@@ -31,6 +31,41 @@ const PYTHON_SYNTAX: &str = r#"  File "/app/bad.py", line 1
          ^
 SyntaxError: '(' was never closed"#;
 
+const PYTHON_TASKS: &str = r#"  + Exception Group Traceback (most recent call last):
+  |   File "/app/work.py", line 8, in main
+  |     async with asyncio.TaskGroup() as group:
+  |   File "/usr/lib/python3.12/asyncio/taskgroups.py", line 145, in __aexit__
+  |     raise me from None
+  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/app/work.py", line 4, in fetch
+    |     raise ValueError("bad day")
+    | ValueError: bad day
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "/app/work.py", line 6, in store
+    |     raise OSError("bad disk")
+    | OSError: bad disk
+    +------------------------------------"#;
+
+const PYTHON_GROUPS: &str = r#"  + Exception Group Traceback (most recent call last):
+  |   File "/app/work.py", line 2, in all_days
+  |     raise ExceptionGroup("days", errors)
+  | ExceptionGroup: days (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: first
+    +---------------- 2 ----------------
+    | ExceptionGroup: inner (2 sub-exceptions)
+    +-+---------------- 1 ----------------
+      | KeyError: 'k'
+      +---------------- 2 ----------------
+      | TypeError: last
+of two lines
+      +---------------- ... ----------------
+      | and 3 more exceptions
+      +------------------------------------"#;
+
 const RUST: &str = "thread 'main' (417) panicked at src/main.rs:4:5:
 bad day
 note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace";
@@ -67,6 +102,8 @@ fn a_crash_report_says_its_error_and_its_place() {
         (PYTHON, "ValueError: bad day (work.py:12 in fetch)"),
         (PYTHON_IN_LIBRARIES, "KeyError: 'API_KEY' (work.py:3 in <module>)"),
         (PYTHON_SYNTAX, "SyntaxError: '(' was never closed (bad.py:1)"),
+        (PYTHON_TASKS, "OSError: bad disk (work.py:6 in store)"),
+        (PYTHON_GROUPS, "TypeError: last (work.py:2 in all_days)"),
         (RUST, "panic: bad day (src/main.rs:4)"),
         (GO, "panic: bad day (main.go:12 in main.fetch)"),
         (NODE, "TypeError: bad day (work.js:3 in fetch)"),
@@ -89,6 +126,7 @@ fn other_text_is_no_crash_report() {
         "look\n    at the moon",
         "  File \"a.py\", line 3",
         "Fatal Python error: Segmentation fault\n  File \"a.py\", line 3 in f\n\nExtension modules: a",
+        "  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: days",
         "panic: at the disco",
         "thread 'main' panicked at",
         "goroutine 1 [running]:",
