@@ -89,12 +89,15 @@ async fn every_line_must_be_a_json_object() {
     let hint = "(stdout is for rows, write messages to stderr)";
     let fetching = format!("line 2 is not a JSON object: \"fetching page 1 …\" {hint}");
     let long = format!("line 1 is not a JSON object: \"{}…\" {hint}", "x".repeat(200));
-    let cases: [(&[u8], &str); 17] = [
+    let cases: [(&[u8], &str); 20] = [
         ("{}\nfetching page 1 …\n".as_bytes(), &fetching),
         (b"[INFO] fetching\n", "\"[INFO] fetching\" (stdout"),
         (b"2026-01-31 fetching\n", "\"2026-01-31 fetching\" (stdout"),
         (&b"x".repeat(1000), &long),
-        (b"{}\n[1]\n", "line 2 is not a JSON object: the value has another type"),
+        (b"{}\n[1, 2]\n", "line 2 is not a JSON object: \"[1, 2]\" (stdout is for rows"),
+        (b"42\n", "\"42\" (stdout"),
+        (b"{'a': 1}\n", "\"{'a': 1}\" (stdout"),
+        (b"{\"a\":1} trailing\n", ":1} trailing\" (stdout"),
         (b"{}\n{}\n7\n{}\n", "line 3 is not"),
         (b"null\n", "line 1 is not"),
         (b"\"{}\"\n", "line 1 is not"),

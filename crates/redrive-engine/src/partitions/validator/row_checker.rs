@@ -100,12 +100,14 @@ fn too_long(number: u64) -> String {
     format!("line {number} is longer than {MAX_ROW_BYTES} bytes")
 }
 
-/// Names the line and the problem but not the content of the row: data must not reach logs. A line that is
-/// not JSON and does not begin as an object is no row but a message, and is shown.
+/// Names the line and the problem. A broken row is not shown: data must not reach logs. Any other line is a message, and is
+/// shown.
 fn not_an_object(number: u64, line: &[u8], error: &serde_json::Error) -> String {
     let trimmed = line.trim_ascii();
-    let Some(first) = trimmed.first() else { return format!("line {number} is empty") };
-    if *first != b'{' && serde_json::from_slice::<de::IgnoredAny>(line).is_err() {
+    if trimmed.is_empty() {
+        return format!("line {number} is empty");
+    }
+    if !is_broken_row(trimmed) {
         let text = excerpt(trimmed);
         return format!(
             "line {number} is not a JSON object: {text:?} (stdout is for rows, write messages to stderr)"
@@ -114,8 +116,16 @@ fn not_an_object(number: u64, line: &[u8], error: &serde_json::Error) -> String 
     let suffix = format!(" at line {} column {}", error.line(), error.column());
     let why = error.to_string();
     let why = why.strip_suffix(&suffix).unwrap_or(&why);
-    let why = if error.is_data() { "the value has another type" } else { why };
     format!("line {number} is not a JSON object: {why} (column {})", error.column())
+}
+
+/// Whether a line begins as an object and is not valid up to its end, or has several objects.
+fn is_broken_row(line: &[u8]) -> bool {
+    let Some(fields) = line.strip_prefix(b"{") else { return false };
+    let is_object = matches!(fields.trim_ascii_start().first(), None | Some(b'"' | b'}'));
+    let mut objects = serde_json::Deserializer::from_slice(line).into_iter::<IgnoredObject>();
+    let (first, second) = (objects.next(), objects.next());
+    is_object && (!matches!(first, Some(Ok(_))) || matches!(second, Some(Ok(_))))
 }
 
 /// A JSON object that is parsed and dropped. Unlike `serde::de::IgnoredAny`, parsing enforces the same limits
