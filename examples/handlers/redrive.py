@@ -15,7 +15,7 @@ With `in-flight = 8` in redrive.toml, a function runs in up to 8 threads at once
 to 8 tasks. If the function is not safe in threads, set `processes = 8` instead.
 
 Raise Final if a retry cannot help, Error to state class, code and wait, Skip to skip a sample. Any
-other exception is a retryable error. Printed text goes to stderr, because stdout carries the replies;
+other exception is a retryable error; an interrupt (Ctrl-C) ends the program. Printed text goes to stderr, because stdout carries the replies;
 each line is marked with its call, so that it is shown with that call only. Import this module before you set
 up logging.
 """
@@ -26,6 +26,7 @@ import contextvars
 import inspect
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -139,7 +140,7 @@ def _reply(call):
     _call.set(call)
     try:
         return _answered(call, _handle(call))
-    except (Exception, SystemExit) as error:  # also an answer that is not JSON
+    except BaseException as error:  # also an answer that is not JSON
         return _failed(call, error)
     finally:
         _stderr.finish()
@@ -150,7 +151,7 @@ async def _reply_async(call):
     _call.set(call)
     try:
         return _answered(call, await _handle(call))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # also a cancelled task
         return _failed(call, error)
     finally:
         _stderr.finish()
@@ -192,6 +193,11 @@ def serve(threads=True):
         with lock:
             replies.write(reply)
             replies.flush()
+
+    # An interrupt ends the program, so that a KeyboardInterrupt is an exception of the handler.
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     in_flight = int(os.environ.get("REDRIVE_IN_FLIGHT", "1"))
     if inspect.iscoroutinefunction(_handle):

@@ -165,3 +165,24 @@ fn an_exception_of_a_python_handler_is_told_with_its_type_and_place() {
     let head = "ValueError: bad day (classify.py:9 in classify)\nstderr: Traceback";
     assert!(message.starts_with(head), "{message}");
 }
+
+// HANDLERS-3
+#[test]
+fn whatever_a_python_handler_raises_is_a_reply() {
+    let raises = |function: &str, error: &str| format!("\n{function}\n    raise {error}\n");
+    let (threads, tasks) = ("def classify(call):", "async def classify(call):");
+    for (function, serve, name) in [
+        (raises(threads, "KeyboardInterrupt"), "", "KeyboardInterrupt"),
+        (raises(threads, "KeyboardInterrupt"), "threads=False", "KeyboardInterrupt"),
+        (raises(threads, "GeneratorExit"), "", "GeneratorExit"),
+        (raises(tasks, "__import__('asyncio').CancelledError"), "", "CancelledError"),
+    ] {
+        let Some((folder, _)) = classified_by(&function, serve) else {
+            return eprintln!("skipped: there is no python3 here");
+        };
+        let why = folder.run(&["why", "run:1", "-o", "json"]).json();
+        let codes: Vec<_> =
+            why["attempts"].as_array().unwrap().iter().map(|it| &it["code"]).collect();
+        assert!(!codes.is_empty() && codes.iter().all(|code| *code == name), "{why}");
+    }
+}
