@@ -191,7 +191,8 @@ impl Config {
         let store = s.get("store", |value| value.table(StoreConfig::read));
         let raw = s.get("raw", |value| value.table(raw::read));
         let server = s.get("server", |value| value.table(ServerConfig::read));
-        let policies = s.value("policy").map_or_else(Policies::default, Policies::read);
+        let policy = s.value("policy");
+        let policies = policy.clone().map_or_else(Policies::default, Policies::read);
         let [mut queues, mut sources, mut uploads, mut pipelines]: [UniqueNames; 4] =
             Default::default();
         let mut notifiers = UniqueNames::default();
@@ -202,6 +203,18 @@ impl Config {
         let notifiers = s.each("notify", |s| NotifierConfig::read(s, &policies, &mut notifiers));
         let prune = s.get("prune", |value| value.table(PruneConfig::read));
         let up = s.get("up", |value| value.table(|s| UpConfig::read(s, &pipelines)));
+        let stages = || pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+        if let Some(value) = policy.filter(|_| s.problem_count() == 0) {
+            let choices = queues.iter().map(|queue| &queue.policy);
+            let choices = choices.chain(sources.iter().map(|source| &source.policy));
+            let choices = choices.chain(stages().map(|stage| &stage.policy));
+            let choices = choices.chain(notifiers.iter().map(|notifier| &notifier.queue.policy));
+            let used: Vec<&str> = choices.filter_map(|choice| choice.name.as_deref()).collect();
+            let handlers = queues.iter().map(|queue| &queue.handler);
+            let handlers = handlers.chain(stages().map(|stage| &stage.handler));
+            let codes: Vec<String> = handlers.flat_map(|it| it.codes()).cloned().collect();
+            policies.check_unused(value, &used, &codes);
+        }
         Some(Self {
             folder: folder.to_owned(),
             jitter_seed: JitterSeed(jitter_seed.unwrap_or_default()),

@@ -105,16 +105,8 @@ impl Policies {
         if let Some(problem) = misplaced(&overrides, preset) {
             return value.refuse(problem, "remove it here");
         }
-        let unknown = unknown_codes(&overrides, preset, codes);
-        for name in &unknown {
-            let known = named::ALL.into_iter().chain(codes.iter().map(String::as_str));
-            value.refuse_with_help::<()>(
-                format!("no failure here has the code {name:?}"),
-                format!("what the handler states is declared there: codes = [{name:?}]"),
-                suggestion(usual_name(name), known),
-            );
-        }
-        if !unknown.is_empty() {
+        // Partitions are retried whatever failed.
+        if preset != Preset::Partition && refuse_unknown_codes(&value, &overrides, codes) {
             return None;
         }
         let choice = PolicyChoice::over(preset, name, overrides);
@@ -126,6 +118,14 @@ impl Policies {
                 )
             })
             .ok()
+    }
+
+    /// Checks the codes of the policies that no place uses. `codes` are the names that any handler can state.
+    pub(super) fn check_unused(&self, value: Value<'_>, used: &[&str], codes: &[String]) {
+        value.named(|name, value| {
+            let unused = self.iter().find(|(known, _)| *known == name && !used.contains(known));
+            unused.map(|(_, overrides)| refuse_unknown_codes(&value, overrides, codes))
+        });
     }
 
     fn named(&self, name: &str, value: &Value<'_>) -> Option<PolicyOverrides> {
@@ -184,21 +184,24 @@ fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str
     None
 }
 
-/// The names in `retriable` that no failure of these units can have (CLS-8). Partitions are retried whatever failed.
-fn unknown_codes<'a>(
-    overrides: &'a PolicyOverrides,
-    preset: Preset,
-    codes: &[String],
-) -> Vec<&'a str> {
-    let Some(Retriable::Codes(listed)) = &overrides.retriable else { return Vec::new() };
-    if preset == Preset::Partition {
-        return Vec::new();
-    }
+/// Refuses the names in `retriable` that no failure can have (CLS-8). Returns whether there are any.
+fn refuse_unknown_codes(value: &Value<'_>, overrides: &PolicyOverrides, codes: &[String]) -> bool {
+    let Some(Retriable::Codes(listed)) = &overrides.retriable else { return false };
     let names = listed.iter().filter_map(|code| match code {
         Code::Name(name) => Some(name.as_str()),
         Code::Number(_) => None,
     });
-    names.filter(|name| !named::is_known(name) && !codes.iter().any(|code| code == name)).collect()
+    let stated = |name: &str| codes.iter().any(|code| code == name);
+    let unknown: Vec<&str> = names.filter(|it| !named::is_known(it) && !stated(it)).collect();
+    for name in &unknown {
+        let known = named::ALL.into_iter().chain(codes.iter().map(String::as_str));
+        value.refuse_with_help::<()>(
+            format!("no failure here has the code {name:?}"),
+            format!("what the handler states is declared there: codes = [{name:?}]"),
+            suggestion(usual_name(name), known),
+        );
+    }
+    !unknown.is_empty()
 }
 
 /// What Redrive calls a failure that C, Node and Python name after its error number.

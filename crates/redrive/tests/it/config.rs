@@ -183,6 +183,11 @@ fn a_name_that_no_failure_can_have_is_refused_in_a_list_of_codes() {
     good(&listed("signal_9"));
     let named = format!("[policy.p]\nretriable = [\"quota\"]\n{}", queue("policy = \"p\""));
     wrong(&named, "queue[0].policy", &["\"quota\""]);
+    let unused = |code: &str| format!("[policy.p]\nretriable = [429, {code:?}]");
+    wrong(&unused("econnrefused"), "policy.p", &["no failure here", usual]);
+    good(&unused("timeout"));
+    let declared = "[[queue]]\nname = \"q\"\nhandler = { exec = [\"x\"], codes = [\"quota\"] }\n";
+    good(&format!("{}\n{declared}", unused("quota")));
     let declared = "[[queue]]\nname = \"q\"\nhandler = { exec = [\"x\"], codes = [\"quota\"] }\n\
                     policy = { retriable = [\"quota\"] }";
     good(declared);
