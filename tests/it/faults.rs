@@ -242,6 +242,39 @@ fn a_handler_slower_than_its_lease_keeps_it() {
     });
 }
 
+/// Starts workers until one of them is through. Says how many were killed.
+fn killed_workers(shop: &Shop, most: usize) -> usize {
+    for killed in 0..=most {
+        let worker = ["worker", "--drain", "-q", "-q", "--concurrency", "1"];
+        if let Some(code) = shop.run(&worker).code {
+            assert_eq!(code, 0);
+            return killed;
+        }
+    }
+    panic!("more than {most} workers were killed");
+}
+
+// POL-11
+#[test]
+fn a_run_that_kills_its_workers_is_given_up_after_max_lost() {
+    let config = config("1s", 2).replace("max-attempts = 2", "max-attempts = 2, max-lost = 3");
+    on_both(&config, "kill -9 $PPID\n", |shop| {
+        let poison = shop.submit("poison");
+        assert_eq!(killed_workers(shop, 3), 3, "more than max-attempts");
+        let story = shop.why(poison);
+        assert_eq!(story["next"]["state"], "given_up");
+        let rules: Vec<_> = story["attempts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["rule"].as_str().unwrap())
+            .collect();
+        assert!(rules[0].starts_with("lost worker 1 of 3, not counted"), "{rules:?}");
+        assert_eq!(rules[2..], ["gave up: attempts_exhausted: lost worker 3 of 3"]);
+        shop.run(&["doctor"]).ok();
+    });
+}
+
 // RUN-7, POL-2
 #[test]
 fn a_run_that_kills_its_workers_is_given_up_within_its_budget() {
@@ -251,15 +284,7 @@ fn a_run_that_kills_its_workers_is_given_up_within_its_budget() {
     on_both(&config("1s", 3), handler, |shop| {
         let poison = shop.submit("poison");
         let fine = shop.submit("fine");
-        let mut killed = 0;
-        loop {
-            match shop.run(&["worker", "--drain", "-q", "-q", "--concurrency", "1"]).code {
-                None => killed += 1,
-                code => break assert_eq!(code, Some(0)),
-            }
-            assert!(killed <= ATTEMPTS, "more workers were killed than there are attempts");
-        }
-        assert_eq!(killed, ATTEMPTS);
+        assert_eq!(killed_workers(shop, ATTEMPTS), ATTEMPTS);
         let story = shop.why(poison);
         assert_eq!(
             (&story["run"]["status"], &story["run"]["attempts"], &story["next"]["state"]),

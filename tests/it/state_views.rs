@@ -213,6 +213,33 @@ fn gaps_are_the_expected_days_that_are_missing_or_late() {
     }
 }
 
+// PAR-7, PAR-9, PAR-12
+#[test]
+fn a_day_that_is_older_than_max_logical_age_is_gone() {
+    for archive in Archive::both() {
+        let config = archive.folder.read("redrive.toml");
+        let config = config.replace("max-attempts = 2", "max-logical-age = \"365d\"");
+        archive.folder.write("redrive.toml", config);
+        let today = SystemClock.now().to_zoned(TimeZone::UTC).date().to_string();
+        archive.failed("strict/7/daily/2020-01-01", 1);
+        archive.failed(&format!("strict/7/daily/{today}"), 1);
+        let of_days = |since: &str, until: &str| {
+            let days = ["--source", "strict", "--since", since, "--until", until, "-o", "json"];
+            let gaps = archive.run(&[&["state", "gaps"], &days[..]].concat()).json();
+            gaps.as_array().unwrap().iter().map(|row| row["gap"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(of_days("2020-01-01", "2020-01-02"), ["gone", "missing"]);
+        assert_eq!(of_days(&today, &today), ["failed"]);
+        for (day, state, exit) in [("2020-01-01", "gone", 5), (today.as_str(), "failed", 7)] {
+            let unit = format!("partition:strict/7/daily/{day}");
+            let complaint = archive.run(&["consume", "cat", &unit]).failed(exit);
+            assert!(complaint.contains(&format!("cannot be read: {state}: ")), "{complaint}");
+        }
+        let cat = archive.run(&["consume", "cat", "--source", "strict"]);
+        assert!(cat.stderr.contains("1 failed, 1 gone"), "{}", cat.stderr);
+    }
+}
+
 // PAR-11
 #[test]
 fn verify_finds_raw_data_that_is_gone_or_changed() {
