@@ -64,6 +64,17 @@ fn the_example_with_one_of_everything_is_good() {
     }
 }
 
+#[test]
+fn the_example_as_it_is_shipped_lacks_only_its_programs_and_its_schema() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redrive.toml");
+    let shown = Folder::new().run(&["check", "--config", example]);
+    assert_eq!(shown.code, Some(1), "{}", shown.stderr);
+    assert!(shown.stderr.contains("names 6 files that cannot be used"), "{}", shown.stderr);
+    let missing = shown.stdout.lines().filter(|line| line.starts_with("program  "));
+    assert_eq!(missing.count(), 5, "{}", shown.stdout);
+    assert!(std::fs::read_to_string(example).unwrap().contains("ends with exit code 1"));
+}
+
 // OPS-4
 #[test]
 fn a_program_a_script_or_a_schema_that_is_missing_is_a_problem() {
