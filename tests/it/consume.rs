@@ -87,3 +87,16 @@ fn a_reprocess_switches_what_is_read_at_once_and_readers_go_on() {
         assert_eq!(cat(), "\"new\"\n", "a failed reprocess changes nothing");
     }
 }
+
+// OPS-4
+#[test]
+fn a_source_that_is_misspelt_is_refused() {
+    for archive in Archive::both() {
+        let complaint = archive.run(&["consume", "cat", "--source", "adds"]).failed(4);
+        assert!(complaint.contains("declares no source \"adds\""), "{complaint}");
+        assert!(complaint.contains("did you mean `ads`?"), "{complaint}");
+        archive.run(&["consume", "cat", "--source", "ads", "-q"]).ok();
+        archive.good("adds/7/daily/2026-03-01", &["{}"]);
+        assert_eq!(archive.run(&["consume", "cat", "--source", "adds"]).ok(), "{}\n");
+    }
+}

@@ -64,6 +64,7 @@ pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit,
         print(&consumer, &found, args.with_keys, output).await.map_err(failed)??;
         return Ok(Exit::Ok);
     }
+    expect_source(&filter, &ops).await?;
     let mut unread = UnreadPartitions::new(output);
     let mut after = None;
     loop {
@@ -85,6 +86,21 @@ pub(crate) async fn run(args: ConsumeCatArgs, context: &Context) -> Result<Exit,
     add_missing(&ops, &filter, &mut unread).await.map_err(|error| ops.store_error(error))?;
     unread.end();
     Ok(Exit::Ok)
+}
+
+/// Refuses a source that the configuration does not declare and that has no partitions.
+async fn expect_source(filter: &Selection, ops: &OpenStore) -> Result<(), CommandError> {
+    let (Some(source), Some(declared)) = (&filter.source, ops.declared()) else { return Ok(()) };
+    let Err(unknown) = declared.expect_series(source, &[], &[]) else { return Ok(()) };
+    let of_source = Selection { source: Some(source.clone()), ..Selection::default() };
+    let found = ops.store().partitions_page(&of_source, None, 1).await;
+    if !found.map_err(|error| ops.store_error(error))?.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "the configuration declares no source {source:?}, and the store has no partition of it; nothing was printed"
+    );
+    Err(CommandError::new(Exit::Refused, message).help(unknown.help))
 }
 
 /// Prints the rows of a partition. The outer error is about reading, the inner about printing.
