@@ -146,3 +146,13 @@ fn a_dry_run_creates_no_database_and_a_long_run_says_how_far_it_is() {
     assert_eq!(ended.stderr, "10000 units so far\n");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+// PAR-9, OPS-4
+#[test]
+fn a_backfill_that_is_not_confirmed_creates_no_store() {
+    let archive = Archive::on_sqlite();
+    let huge = backfill(&["--since", "1900-01-01", "--until", "2026-01-01"]);
+    let ended = archive.folder.run(&[&huge[..], &["--store", "sqlite:other.db"]].concat());
+    assert!(ended.failed(4).contains("add --yes"));
+    assert!(!archive.folder.path().join("other.db").exists());
+}

@@ -127,12 +127,12 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
     let action = PartitionAction::Backfill { force_pending, lane: args.lane.into() };
     let command = PartitionCommand::new(action, audit);
     let command = if args.force { command.forced() } else { command };
-    let missing = if dry_run { IfMissing::Imagine } else { IfMissing::Create };
-    let ops = OpenStore::open(context, missing).await?;
     if !dry_run && grid.len() > CONFIRM_ABOVE {
-        let (count, url) = (grid.len(), &ops.chosen.url);
+        let (count, url) = (grid.len(), context.store(config)?.url);
         confirm(&format!("state backfill: change {count} partitions in {url}?"), yes)?;
     }
+    let missing = if dry_run { IfMissing::Imagine } else { IfMissing::Create };
+    let ops = OpenStore::open(context, missing).await?;
     let selection = PartitionSelection::Grid(grid);
     let mode = if dry_run { RunMode::DryRun } else { RunMode::Real };
     let mut sweep = ops.partitions().sweep(&command, &selection, mode);
