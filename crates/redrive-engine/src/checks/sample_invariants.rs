@@ -190,7 +190,7 @@ fn status_matches_ledger(
         SampleState::Skipped => last == Some(AttemptOutcome::Skipped),
         // A line that is not a valid sample never reaches a stage.
         SampleState::Dead if sample.attempts == 0 => last.is_none() && sample.stage == 0,
-        SampleState::Dead => last == Some(AttemptOutcome::Failed),
+        SampleState::Dead => last == Some(AttemptOutcome::Failed) && sample.data.is_some(),
     };
     (!fits).then(|| {
         let last = last.map_or("nothing", AttemptOutcome::name);

@@ -300,7 +300,7 @@ async fn whatever_is_wrong_with_a_sample_is_found_where_it_is() {
         ("UPDATE samples SET status = 'skipped' WHERE id = 3", DEAD, StatusMatchesLedger),
         ("UPDATE samples SET status = 'pending' WHERE id = 3", DEAD, StatusMatchesLedger),
         ("UPDATE samples SET data = NULL WHERE id = 3", DEAD, StatusMatchesLedger),
-        ("UPDATE samples SET data = '{}' WHERE id = 4", NO_SAMPLE, StatusMatchesLedger),
+        ("UPDATE samples SET stage = 1 WHERE id = 4", NO_SAMPLE, StatusMatchesLedger),
         (
             "UPDATE attempts SET outcome = 'failed' WHERE unit_id = 1 AND stage = 'clean'",
             THROUGH,
