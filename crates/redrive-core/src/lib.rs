@@ -37,11 +37,15 @@ mod schedule;
 pub mod item_state;
 pub mod partition_state;
 pub mod pipeline_state;
+pub mod plan_state;
 pub mod run_state;
 pub mod sample_state;
 
 mod pipeline_progress;
 mod pipeline_rules;
+
+mod plan_pace;
+mod plan_settings;
 
 mod retry_forecast;
 mod terminal_mark;
@@ -61,7 +65,9 @@ pub use jitter::{Jitter, JitterKey, JitterSeed};
 pub use jitter_text::InvalidJitter;
 pub use logical_date::{DateRange, LogicalDate};
 pub use message::{MAX_MESSAGE_BYTES, Message, STDERR_MARK, summary};
-pub use number::{AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, RunId, SampleId};
+pub use number::{
+    AttemptNumber, Epoch, ItemId, PartitionId, PipelineRunId, PlanId, RunId, SampleId,
+};
 pub use partition_run_id::PartitionRunId;
 pub use partition_state::{PartitionEvent, PartitionState, PartitionStatus};
 pub use pipeline_progress::{
@@ -69,6 +75,11 @@ pub use pipeline_progress::{
 };
 pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
 pub use pipeline_state::{PipelineEvent, PipelineStatus};
+pub use plan_pace::{MAX_PLAN_STEP, PlanAbort, PlanBatch, PlanCounts, PlanStep, PlanTiming};
+pub use plan_settings::{
+    AbortShare, InvalidPace, InvalidPlanSettings, InvalidShare, PlanPace, PlanSettings,
+};
+pub use plan_state::{PlanEvent, PlanStatus};
 pub use policy::{
     AT_LEAST_BASE, Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicyOverrides,
     PolicySpec,
@@ -89,7 +100,7 @@ pub use unit::{InvalidUnit, MAX_KEY_BYTES, PartitionKey, Unit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event} is not allowed for a {kind} that is {state}")]
 pub struct IllegalTransition {
-    /// `partition`, `run`, `item`, `sample` or `pipeline run`.
+    /// `partition`, `run`, `item`, `sample`, `pipeline run` or `plan`.
     pub kind: &'static str,
     pub state: &'static str,
     pub event: &'static str,

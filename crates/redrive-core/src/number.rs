@@ -45,6 +45,10 @@ id! {
     /// Identifies one run of a pipeline over its source.
     PipelineRunId
 }
+id! {
+    /// Identifies a plan for a bulk action.
+    PlanId
+}
 
 /// The number of an attempt in the ledger: 1, 2, 3 … without gaps, counted or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     AttemptNumber, ItemId, ItemStatus, LogicalDate, PartitionRunId, PartitionStatus, PipelineRunId,
-    PipelineStatus, RunId, RunStatus, SampleId, SampleStatus,
+    PipelineStatus, PlanId, PlanStatus, RunId, RunStatus, SampleId, SampleStatus,
 };
 
 macro_rules! as_number {
@@ -52,6 +52,6 @@ macro_rules! as_name {
     )+};
 }
 
-as_number!(AttemptNumber ItemId PipelineRunId RunId SampleId);
+as_number!(AttemptNumber ItemId PipelineRunId PlanId RunId SampleId);
 as_text!(LogicalDate PartitionRunId);
-as_name!(ItemStatus PartitionStatus PipelineStatus RunStatus SampleStatus);
+as_name!(ItemStatus PartitionStatus PipelineStatus PlanStatus RunStatus SampleStatus);

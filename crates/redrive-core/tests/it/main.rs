@@ -42,5 +42,6 @@ mod fingerprint;
 
 mod partition_states;
 mod pipeline_runs;
+mod plans;
 mod sample_states;
 mod state_machines;

@@ -4,7 +4,7 @@ use std::{fmt::Write, fs, path::PathBuf};
 
 use redrive_core::{
     IllegalTransition, ItemEvent, ItemStatus, PartitionEvent, PartitionState, PipelineEvent,
-    PipelineStatus, RunEvent, RunState, RunStatus, SampleEvent, SampleState,
+    PipelineStatus, PlanEvent, PlanStatus, RunEvent, RunState, RunStatus, SampleEvent, SampleState,
 };
 
 const INTRO: &str = "\
@@ -70,6 +70,13 @@ fn document() -> String {
         PipelineEvent::name,
         PipelineStatus::apply,
     );
+    let plans = table(
+        &PlanStatus::ALL,
+        &PlanEvent::ALL,
+        PlanStatus::name,
+        PlanEvent::name,
+        PlanStatus::apply,
+    );
     let partitions = table(
         &PartitionState::ALL,
         &PartitionEvent::ALL,
@@ -87,7 +94,9 @@ fn document() -> String {
          without one\nit was given up.\n\n{runs}\n## Items\n\n{items}\n\
          ## Samples\n\n\
          The stored status `pending` is three states: ready for its stage, held by a worker, waiting \
-         for a retry.\n\n{samples}\n## Pipeline runs\n\n{pipelines}"
+         for a retry.\n\n{samples}\n## Pipeline runs\n\n{pipelines}\n## Plans\n\n\
+         An undo returns the units that the plan made pending and that no worker has started to the state \
+         in which\nthe plan found them.\n\n{plans}"
     )
 }
 

@@ -1,0 +1,175 @@
+//! How a plan is applied: canary, pace, ramp and abort condition (PLN-2), as people write them.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::HumanDuration;
+
+/// Checked by [`PlanSettings::new`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PlanSettings {
+    canary: Option<u64>,
+    pace: Option<PlanPace>,
+    ramp: Option<Duration>,
+    abort_if: Option<AbortShare>,
+}
+
+/// Why settings of a plan are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidPlanSettings {
+    #[error("a canary has at least 1 unit")]
+    EmptyCanary,
+    #[error("a ramp needs a pace: it says how long the plan takes to reach the pace")]
+    RampWithoutPace,
+}
+
+impl PlanSettings {
+    /// The share of failed units that stops a plan with a canary, if no other is given.
+    pub const CANARY_ABORT_IF: AbortShare = AbortShare(0.2);
+
+    pub fn new(
+        canary: Option<u64>,
+        pace: Option<PlanPace>,
+        ramp: Option<Duration>,
+        abort_if: Option<AbortShare>,
+    ) -> Result<Self, InvalidPlanSettings> {
+        if canary == Some(0) {
+            return Err(InvalidPlanSettings::EmptyCanary);
+        }
+        let ramp = ramp.filter(|ramp| !ramp.is_zero());
+        if ramp.is_some() && pace.is_none() {
+            return Err(InvalidPlanSettings::RampWithoutPace);
+        }
+        let abort_if = abort_if.or_else(|| canary.map(|_| Self::CANARY_ABORT_IF));
+        Ok(Self { canary, pace, ramp, abort_if })
+    }
+
+    /// Units that are changed first, and must end before the others are changed.
+    pub fn canary(&self) -> Option<u64> {
+        self.canary
+    }
+
+    pub fn pace(&self) -> Option<PlanPace> {
+        self.pace
+    }
+
+    /// The time from slow to the full pace.
+    pub fn ramp(&self) -> Option<Duration> {
+        self.ramp
+    }
+
+    pub fn abort_if(&self) -> Option<AbortShare> {
+        self.abort_if
+    }
+}
+
+/// Units in a period: `50/s`, `300/m`, `20/h` or `5/d`.
+///
+/// ```
+/// use redrive_core::PlanPace;
+///
+/// let pace: PlanPace = "50/s".parse()?;
+/// assert_eq!(pace.to_string(), "50/s");
+/// assert!("0/s".parse::<PlanPace>().is_err());
+/// # Ok::<(), redrive_core::InvalidPace>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanPace {
+    units: u32,
+    period: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a pace: write units in a second, minute, hour or day, such as 50/s or 300/m")]
+pub struct InvalidPace(pub String);
+
+const PERIODS: [(&str, Duration); 4] = [
+    ("s", Duration::from_secs(1)),
+    ("m", Duration::from_secs(60)),
+    ("h", Duration::from_secs(3_600)),
+    ("d", Duration::from_secs(86_400)),
+];
+
+impl PlanPace {
+    pub fn units(self) -> u32 {
+        self.units
+    }
+
+    /// A second, a minute, an hour or a day.
+    pub fn period(self) -> Duration {
+        self.period
+    }
+
+    pub fn per_second(self) -> f64 {
+        f64::from(self.units) / self.period.as_secs_f64()
+    }
+}
+
+impl FromStr for PlanPace {
+    type Err = InvalidPace;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPace> {
+        let pace = text.trim().split_once('/').and_then(|(units, unit)| {
+            let units = units.parse().ok().filter(|units| *units > 0)?;
+            let (_, period) = PERIODS.into_iter().find(|(name, _)| *name == unit)?;
+            Some(Self { units, period })
+        });
+        pace.ok_or_else(|| InvalidPace(text.chars().take(80).collect()))
+    }
+}
+
+impl fmt::Display for PlanPace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = PERIODS.iter().find(|(_, period)| *period == self.period);
+        write!(f, "{}/{}", self.units, unit.map_or("s", |(name, _)| name))
+    }
+}
+
+/// The share of failed units from which a plan is aborted: `20%`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct AbortShare(f64);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a share: write more than 0% and at most 100%, such as 20%")]
+pub struct InvalidShare(pub String);
+
+impl AbortShare {
+    /// Whether so many failures are the share, or more.
+    pub fn is_reached(self, failed: u64, of: u64) -> bool {
+        of > 0 && failed as f64 >= self.0 * of as f64
+    }
+}
+
+impl FromStr for AbortShare {
+    type Err = InvalidShare;
+
+    fn from_str(text: &str) -> Result<Self, InvalidShare> {
+        let percent: Option<f64> =
+            text.trim().strip_suffix('%').and_then(|percent| percent.parse().ok());
+        let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
+        percent
+            .map(|percent| Self(percent / 100.0))
+            .ok_or_else(|| InvalidShare(text.chars().take(80).collect()))
+    }
+}
+
+impl fmt::Display for AbortShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded, because 0.07 × 100 is 7.000000000000001.
+        write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
+    }
+}
+
+/// `canary 10, pace 50/s, ramp 10m, abort-if 20%`; empty if nothing is set.
+impl fmt::Display for PlanSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            self.canary.map(|canary| format!("canary {canary}")),
+            self.pace.map(|pace| format!("pace {pace}")),
+            self.ramp.map(|ramp| format!("ramp {}", HumanDuration::from(ramp))),
+            self.abort_if.map(|share| format!("abort-if {share}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
+    }
+}
