@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -31,6 +31,7 @@ const MIGRATIONS: [&str; 14] = [
     "claims_and_hints",
     "causes",
     "run_claims",
+    "plans",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

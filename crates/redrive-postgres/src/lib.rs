@@ -47,6 +47,8 @@ mod partition_columns;
 mod partition_writes;
 mod partitions;
 mod pipelines;
+mod plan_kinds;
+mod plans;
 mod pruning;
 mod queues;
 mod runs;

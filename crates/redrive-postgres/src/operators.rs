@@ -1,6 +1,6 @@
 //! Actions of operators on runs, and edits of data.
 
-use redrive_core::{RunId, RunState};
+use redrive_core::{PlanId, RunId, RunState};
 use redrive_store::{
     DataEdit, Error, JournalEntry, Operator, Result, RunAction, RunChange, Written,
 };
@@ -25,14 +25,30 @@ pub(crate) async fn change_runs(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let doing = match action {
+    let mut session = store.session(doing(action)).await?;
+    lock_runs(&mut session, &each(ids, |id| id.0)).await?;
+    redrive_store::failpoint!("postgres.change.locked");
+    let changes = change_locked_runs(&mut session, action, ids, by, None).await?;
+    session.commit().await?;
+    Ok(changes)
+}
+
+fn doing(action: RunAction) -> &'static str {
+    match action {
         RunAction::Retry => "retrying runs",
         RunAction::Cancel => "cancelling runs",
-    };
-    let mut session = store.session(doing).await?;
-    let numbers = each(ids, |id| id.0);
-    begin_with_locks(&mut session, &numbers).await?;
-    redrive_store::failpoint!("postgres.change.locked");
+    }
+}
+
+/// Changes and journals those of the locked runs whose state allows the action, in the open transaction.
+pub(crate) async fn change_locked_runs(
+    session: &mut Session,
+    action: RunAction,
+    ids: &[RunId],
+    by: &Operator,
+    plan: Option<PlanId>,
+) -> Result<Vec<RunChange>> {
+    let (doing, numbers) = (doing(action), each(ids, |id| id.0));
     let states = session.query(bind!(queries::STATES_OF_RUNS, ids => &numbers)).await?;
     let changes = action.changes(ids, read_records::<(RunId, RunState)>(&states, doing)?);
     let done: Vec<(RunId, RunState)> = changes
@@ -44,7 +60,7 @@ pub(crate) async fn change_runs(
         .collect();
     if !done.is_empty() {
         let entries: Vec<JournalEntry> =
-            each(&done, |(id, before)| action.journal_entry(*id, *before, by));
+            each(&done, |(id, before)| action.journal_entry(*id, *before, by, plan));
         let journal = JournalColumns::of(entries.iter().map(Some));
         let id = each(&done, |(id, _)| id.0);
         let held = each(&done, |(_, before)| *before == RunState::Processing);
@@ -62,19 +78,22 @@ pub(crate) async fn change_runs(
             return Err(Error::misuse(doing, problem));
         }
     }
-    session.commit().await?;
     Ok(changes.into_iter().map(|(_, change)| change).collect())
 }
 
-/// Begins a transaction that locks runs, wherever they are: no claim takes them and no worker finishes them.
-async fn begin_with_locks(session: &mut Session, ids: &Vec<i64>) -> Result<()> {
+/// Locks runs, wherever they are, in the open transaction or a new one: no claim takes them and no worker finishes them.
+pub(crate) async fn lock_runs(session: &mut Session, ids: &Vec<i64>) -> Result<()> {
     let locks = [
         bind!(queries::LOCK_RUNS, ids => ids),
         bind!(queries::LOCK_DUE_RUNS, ids => ids),
         bind!(queries::LOCK_READY_RUNS, ids => ids),
         bind!(queries::LOCK_RUN_CLAIMS, ids => ids),
     ];
-    session.begin_all(&locks).await.map(drop)
+    if session.is_in_transaction() {
+        session.continue_all(&locks).await.map(drop)
+    } else {
+        session.begin_all(&locks).await.map(drop)
+    }
 }
 
 /// What an edit changes.
@@ -110,7 +129,7 @@ impl PostgresStore {
         let mut session = self.session(DOING).await?;
         let applied = match edited {
             Edited::Run => {
-                begin_with_locks(&mut session, &ids).await?;
+                lock_runs(&mut session, &ids).await?;
                 session.commit_all(&[edit]).await?.pop().unwrap_or_default()
             }
             Edited::Sample => session.query(edit).await?,

@@ -115,6 +115,10 @@ impl Session {
         Ok(results?.into_iter().skip(1).collect())
     }
 
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.in_transaction
+    }
+
     /// Runs several queries in the open transaction, in one round trip.
     pub(crate) async fn continue_all(
         &mut self,

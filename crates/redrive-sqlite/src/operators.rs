@@ -1,6 +1,6 @@
 //! Applies operator actions to runs, and edits data.
 
-use redrive_core::{RunId, RunState};
+use redrive_core::{PlanId, RunId, RunState};
 use redrive_store::{DataEdit, Error, Operator, Result, RunAction, RunChange, Written};
 use rusqlite::{Connection, params};
 
@@ -18,6 +18,7 @@ pub(crate) fn change_runs(
     action: RunAction,
     ids: &[RunId],
     by: &Operator,
+    plan: Option<PlanId>,
 ) -> Result<Vec<RunChange>> {
     const DOING: &str = "reading the states of runs";
     let named = [json_ids(ids.iter().map(|id| id.0))];
@@ -27,7 +28,7 @@ pub(crate) fn change_runs(
         if let RunChange::Done(before) = change {
             change_run(connection, action, *id, *before)?;
             redrive_store::failpoint!("sqlite.change.row");
-            insert_journal(connection, &action.journal_entry(*id, *before, by))?;
+            insert_journal(connection, &action.journal_entry(*id, *before, by, plan))?;
             redrive_store::failpoint!("sqlite.change.journal");
         }
     }

@@ -76,7 +76,7 @@ impl Runs for SqliteStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self
-            .write(move |connection| change_runs(connection, RunAction::Retry, &ids, &by))
+            .write(move |connection| change_runs(connection, RunAction::Retry, &ids, &by, None))
             .await?;
         redrive_store::failpoint!("sqlite.retry.committed");
         self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
@@ -90,7 +90,7 @@ impl Runs for SqliteStore {
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self
-            .write(move |connection| change_runs(connection, RunAction::Cancel, &ids, &by))
+            .write(move |connection| change_runs(connection, RunAction::Cancel, &ids, &by, None))
             .await?;
         redrive_store::failpoint!("sqlite.cancel.committed");
         Ok(changes)

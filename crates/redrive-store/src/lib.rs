@@ -1,7 +1,7 @@
 //! The records of Redrive and the interface of a store.
 //!
 //! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
-//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`]. The traits are
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`], [`Plans`]. The traits are
 //! object safe: the engine holds an `Arc<dyn Store>` and does not know the database. Methods take a
 //! slice and return a vector in the same order.
 //!
@@ -55,6 +55,13 @@ mod sample_finish;
 
 mod pipeline_actions;
 
+mod plans;
+
+mod plan_settings;
+
+mod plan_actions;
+mod plan_units;
+
 mod causes;
 mod figures;
 mod pruning;
@@ -102,6 +109,13 @@ pub use pipeline_actions::{
 pub use pipelines::{
     ExpiringLease, NewPipelineRun, PipelineRunRecord, Pipelines, Served, SourceClaim, SourceFinish,
     SourcePosition, StageCount, StageStats, rules_to_json,
+};
+pub use plan_actions::{PlanAction, RunUndo};
+pub use plan_units::{
+    NewestEntry, PlanOutcome, PlanUnit, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit,
+};
+pub use plans::{
+    NewPlan, PlanChange, PlanClaim, PlanEnd, PlanOrder, PlanRecord, PlanTime, Plans, plan_unit_name,
 };
 pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples, Pruning};
 pub use queues::{Backlog, PausedQueue, QueueAction, QueueCount, QueueStats};

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use redrive_core::{Message, RunEvent, RunId, RunState, RunStatus, Unit};
+use redrive_core::{Message, PlanId, RunEvent, RunId, RunState, RunStatus, Unit};
+use serde_json::{Value, json};
 
 use crate::{FromRow, JournalEntry, Result, RowReader};
 
@@ -102,16 +103,30 @@ impl RunAction {
         ids.iter().map(change).collect()
     }
 
-    pub fn journal_entry(self, id: RunId, before: RunState, by: &Operator) -> JournalEntry {
+    pub fn journal_entry(
+        self,
+        id: RunId,
+        before: RunState,
+        by: &Operator,
+        plan: Option<PlanId>,
+    ) -> JournalEntry {
+        let details = json!({ "before": before.name(), "reason": by.reason });
         JournalEntry {
             at: by.at,
             actor: by.actor.clone(),
             action: self.action().to_owned(),
             unit: Some(Unit::Run(id).to_string()),
             filter: None,
-            details: serde_json::json!({ "before": before.name(), "reason": by.reason })
-                .to_string(),
+            details: naming_plan(details, plan).to_string(),
             dedupe_key: None,
         }
     }
+}
+
+/// The details of a journal entry, with the plan that made the change, if one did.
+pub(crate) fn naming_plan(mut details: Value, plan: Option<PlanId>) -> Value {
+    if let (Some(plan), Some(fields)) = (plan, details.as_object_mut()) {
+        fields.insert("plan".to_owned(), plan.0.into());
+    }
+    details
 }

@@ -166,7 +166,7 @@ impl PartitionAction {
     }
 
     /// Whether the partition is already in the requested state.
-    fn is_so(self, record: &PartitionRecord) -> bool {
+    pub(crate) fn is_so(self, record: &PartitionRecord) -> bool {
         let state = record.state();
         match self {
             Self::Retry { .. } | Self::Backfill { .. } => state == PartitionState::Pending,
@@ -178,7 +178,7 @@ impl PartitionAction {
         }
     }
 
-    fn is_allowed(self, state: PartitionState) -> bool {
+    pub(crate) fn is_allowed(self, state: PartitionState) -> bool {
         use PartitionEvent as E;
         let event = match self {
             Self::Retry { clear_terminal: true, .. } if state == PartitionState::Terminal => {

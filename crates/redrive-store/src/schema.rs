@@ -35,6 +35,7 @@ macro_rules! migrations {
             12, "0012", "claims_and_hints";
             13, "0013", "causes";
             14, "0014", "run_claims";
+            15, "0015", "plans";
         }
     };
     ($($version:literal, $number:literal, $name:literal;)*) => {

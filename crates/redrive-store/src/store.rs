@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
-    Causes, Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Pruning, Result, Runs,
-    Samples, SchemaStatus,
+    Causes, Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Plans, Pruning, Result,
+    Runs, Samples, SchemaStatus,
 };
 
 #[async_trait]
@@ -22,6 +22,7 @@ pub trait Store:
     + Pruning
     + Figures
     + Causes
+    + Plans
 {
     /// The lease clock. It does not jump when the wall clock is set, and every process that shares
     /// the store reads the same time.

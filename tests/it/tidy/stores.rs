@@ -20,6 +20,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "lock_ready_runs.sql", "SQLite has one writer"),
     (POSTGRES, "lock_run_claims.sql", "SQLite has one writer"),
     (POSTGRES, "lock_samples.sql", "SQLite has one writer"),
+    (POSTGRES, "lock_plan.sql", "SQLite has one writer"),
     (POSTGRES, "notify_wake.sql", "SQLite has no other process to tell"),
     (POSTGRES, "notify_at_commit.sql", "SQLite has no other process to tell"),
     (POSTGRES, "next_due.sql", "SQLite's backlog query is cheap as a whole"),
@@ -52,6 +53,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (SQLITE, "end_partition_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_sample_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_feed_leases_of_other_boots.sql", "a server's clock goes on across boots"),
+    (SQLITE, "end_plan_leases_of_other_boots.sql", "a server's clock goes on across boots"),
 ];
 
 pub(super) fn unequal_migrations(files: &[SourceFile]) -> Vec<String> {

@@ -34,6 +34,7 @@ pub mod partition_reads;
 pub mod partition_verdicts;
 pub mod pipeline_runs;
 pub mod pipeline_sources;
+pub mod plans;
 pub mod protocol;
 pub mod pruning;
 pub mod queues;
@@ -283,6 +284,20 @@ macro_rules! conformance_tests {
                 a_cause_of_one_kind_says_when_and_where_that_kind_failed_last
                 counts_that_are_not_those_of_the_ledger_are_found
                 counts_of_hours_are_pruned_and_causes_stay
+            }
+            plans {
+                a_draft_lists_its_units_and_changes_nothing
+                a_unit_is_listed_once_and_an_incomplete_list_is_not_applied
+                a_draft_can_be_discarded
+                a_plan_changes_only_units_that_are_as_they_were_frozen
+                a_lost_executor_changes_nothing
+                a_plan_is_ordered_only_from_where_it_may
+                an_executor_ends_a_plan_and_says_why
+                what_became_of_units_is_known_by_cause
+                pending_units_are_settled_page_by_page
+                an_undo_returns_units_that_nobody_has_touched_since
+                a_plan_that_tries_nothing_again_has_nothing_to_watch_or_undo
+                steps_claims_and_operators_at_once_change_each_unit_once
             }
             items {
                 an_item_reads_back_as_it_was_given

@@ -7,7 +7,7 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 26] = [
+const SQLITE_ALONE: [&str; 27] = [
     "count_cause",
     "insert_cause",
     "place_of_unit",
@@ -28,6 +28,7 @@ const SQLITE_ALONE: [&str; 26] = [
     "end_group_leases_of_other_boots",
     "end_leases_of_other_boots",
     "end_partition_leases_of_other_boots",
+    "end_plan_leases_of_other_boots",
     "end_sample_leases_of_other_boots",
     "live_pipeline_runs",
     "lone_category",
@@ -35,7 +36,7 @@ const SQLITE_ALONE: [&str; 26] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 17] = [
+const POSTGRES_ALONE: [&str; 18] = [
     "lock_due_runs",
     "lock_ready_runs",
     "lock_run_claims",
@@ -48,6 +49,7 @@ const POSTGRES_ALONE: [&str; 17] = [
     "lock_partition_work",
     "lock_partitions",
     "lock_pipeline_runs",
+    "lock_plan",
     "lock_samples",
     "next_due",
     "notify_at_commit",
@@ -122,6 +124,8 @@ fn statements_name_the_schema_and_ask_no_clock() {
             "attempts",
             "journal",
             "journal_readers",
+            "plans",
+            "plan_units",
         ];
         for table in tables {
             for word in ["FROM", "JOIN", "INTO", "UPDATE"] {

@@ -299,12 +299,29 @@ fn pipeline_runs_are_found_by_their_keys() {
     check("pipeline_runs_page", &["INTEGER PRIMARY KEY (rowid<?)"]);
 }
 
+// PLN-1, PLN-3
+#[test]
+fn the_units_of_a_plan_are_found_by_its_id() {
+    check("plan_units_page", &["PRIMARY KEY (plan_id=? AND unit_id>?)"]);
+    check("pending_plan_units", &["plan_units_pending (plan_id=? AND unit_id>?)"]);
+    check("write_plan_units", &["PRIMARY KEY (plan_id=? AND unit_id=?)"]);
+    check("claim_plans", &["plans_open"]);
+    check("newest_entries", &["journal_unit (unit=?)"]);
+    check("run_snapshots", &["SEARCH runs USING INTEGER PRIMARY KEY"]);
+}
+
 #[test]
 fn nothing_is_sorted_that_an_index_has_in_order() {
     // No index has failures in the order of how many have the same cause, or of when they died. Of what is
     // open in all runs there is little enough to sort.
-    let in_any_order =
-        ["causes", "cause_hours", "dead_causes", "expired_sample_leases", "newest_dead_samples"];
+    let in_any_order = [
+        "causes",
+        "cause_hours",
+        "count_plan_units",
+        "dead_causes",
+        "expired_sample_leases",
+        "newest_dead_samples",
+    ];
     let in_order = QUERIES.iter().filter(|(name, _)| !in_any_order.contains(name));
     for (scratch, which) in databases() {
         for (name, _) in in_order.clone() {

@@ -1,0 +1,2 @@
+DROP TABLE redrive.plan_units;
+DROP TABLE redrive.plans;

@@ -1,0 +1,452 @@
+//! Plans: bulk actions on frozen lists of units.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{PlanBatch, PlanId, PlanStatus};
+use redrive_store::{
+    Error, JournalEntry, LeaseRef, NewPlan, Operator, PlanChange, PlanClaim, PlanEnd, PlanOrder,
+    PlanOutcome, PlanRecord, PlanTime, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit,
+    Plans, ReadColumn, Result, WorkerId, Written,
+};
+use tokio_postgres::Row;
+
+use crate::{
+    PostgresStore,
+    batch::each,
+    bound_query::{bind, columns},
+    columns::{Micros, read_records, read_rows},
+    journal::JournalColumns,
+    plan_kinds::{change, found, lock, restore},
+    queries,
+    session::Session,
+};
+
+const READING: &str = "reading plans";
+const WRITING: &str = "writing plans";
+
+#[async_trait]
+impl Plans for PostgresStore {
+    async fn create_plan(&self, plan: &NewPlan) -> Result<PlanId> {
+        let plan = NewPlan { by: plan.by.cleaned(), ..plan.clone() };
+        let insert = bind!(
+            queries::INSERT_PLAN,
+            action => &plan.action.name(),
+            options => &plan.action.options().to_string(),
+            selection => &plan.selection,
+            created_at => &Micros(plan.by.at),
+            created_by => &plan.by.actor,
+            reason => &plan.by.reason,
+        );
+        let mut session = self.session(WRITING).await?;
+        let rows = session.begin(insert).await?;
+        redrive_store::failpoint!("postgres.plan.created");
+        let id = read_rows(&rows, WRITING, |row| row.get())?.pop().map(PlanId);
+        let id = id.ok_or_else(|| Error::misuse(WRITING, "the server gave no id"))?;
+        commit_entry(&mut session, &plan.journal_entry(id)).await?;
+        Ok(id)
+    }
+
+    async fn add_plan_units(&self, id: PlanId, units: &[PlannedUnit]) -> Result<Written> {
+        let mut session = self.session(WRITING).await?;
+        let Some(mut plan) = lock_draft(&mut session, id).await? else {
+            return Ok(Written::Stale);
+        };
+        let insert = bind!(
+            queries::INSERT_PLAN_UNITS,
+            plan_id => &id.0,
+            unit_id => &each(units, |unit| unit.unit_id),
+            state => &each(units, |unit| unit.state),
+            version => &each(units, |unit| unit.version),
+            cause => &each(units, |unit| unit.cause.as_deref()),
+            refusal => &each(units, |unit| unit.refusal.as_deref()),
+        );
+        let added: Vec<u64> = read_records(&session.query(insert).await?, WRITING)?;
+        plan.counts.total += added.into_iter().sum::<u64>();
+        commit_plan(&mut session, &plan, None).await?;
+        Ok(Written::Applied)
+    }
+
+    async fn freeze_plan(&self, id: PlanId, at: Timestamp) -> Result<Written> {
+        let mut session = self.session(WRITING).await?;
+        let Some(mut plan) = lock_draft(&mut session, id).await? else {
+            return Ok(Written::Stale);
+        };
+        plan.frozen_at = Some(at);
+        commit_plan(&mut session, &plan, None).await?;
+        Ok(Written::Applied)
+    }
+
+    async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool> {
+        let mut session = self.session(WRITING).await?;
+        let status = begin_with_plan(&mut session, id).await?.map(|plan| plan.status);
+        if status != Some(PlanStatus::Draft) {
+            session.commit().await?;
+            return Ok(false);
+        }
+        let (plan_id, limit) = (id.0, i64::from(limit));
+        let units = bind!(queries::DISCARD_PLAN_UNITS, plan_id => &plan_id, limit => &limit);
+        if !session.query(units).await?.is_empty() {
+            session.commit().await?;
+            return Ok(true);
+        }
+        session.commit_all(&[bind!(queries::DISCARD_PLAN, id => &id.0)]).await?;
+        Ok(false)
+    }
+
+    async fn plans_by_id(&self, ids: &[PlanId]) -> Result<Vec<PlanRecord>> {
+        let ids = each(ids, |id| id.0);
+        let mut session = self.session(READING).await?;
+        read_records(&session.query(bind!(queries::PLANS_BY_ID, ids => &ids)).await?, READING)
+    }
+
+    async fn plans_page(&self, before: PlanId, limit: u32) -> Result<Vec<PlanRecord>> {
+        let page = bind!(queries::PLANS_PAGE, before => &before.0, limit => &i64::from(limit));
+        read_records(&self.session(READING).await?.query(page).await?, READING)
+    }
+
+    async fn plan_units_page(
+        &self,
+        id: PlanId,
+        outcome: Option<PlanOutcome>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<PlanUnitRecord>> {
+        units_page(&mut self.session(READING).await?, id, outcome, after, limit).await
+    }
+
+    async fn plan_unit_counts(&self, id: PlanId) -> Result<Vec<PlanUnitCount>> {
+        let counts = bind!(queries::COUNT_PLAN_UNITS, plan_id => &id.0);
+        read_records(&self.session(READING).await?.query(counts).await?, READING)
+    }
+
+    async fn change_plan(
+        &self,
+        id: PlanId,
+        order: &PlanOrder,
+        by: &Operator,
+    ) -> Result<PlanChange> {
+        let mut session = self.session("changing a plan").await?;
+        let change = order_plan(&mut session, id, order, &by.cleaned()).await?;
+        drop(session);
+        self.notify_if(matches!(change, PlanChange::Done(_))).await;
+        Ok(change)
+    }
+
+    async fn claim_plans(&self, claim: &PlanClaim) -> Result<Vec<PlanRecord>> {
+        const DOING: &str = "claiming plans";
+        let take = bind!(
+            queries::CLAIM_PLANS,
+            owner => &claim.owner.0,
+            lease_until => &Micros(claim.lease_until),
+            now => &Micros(claim.now),
+            only => &claim.only.map(|id| id.0),
+            limit => &i64::from(claim.limit),
+        );
+        let rows = self.session(DOING).await?.query(take).await?;
+        redrive_store::failpoint!("postgres.plan.claimed");
+        let mut claimed: Vec<PlanRecord> = read_records(&rows, DOING)?;
+        // RETURNING has no order.
+        claimed.sort_unstable_by_key(|plan| plan.id);
+        Ok(claimed)
+    }
+
+    async fn renew_plan(&self, lease: LeaseRef, until: Timestamp) -> Result<Option<PlanRecord>> {
+        let mut session = self.session(WRITING).await?;
+        let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
+        plan.lease_until = plan.lease_until.max(Some(until));
+        commit_plan(&mut session, &plan, None).await?;
+        Ok(Some(plan))
+    }
+
+    async fn release_plan(&self, lease: LeaseRef) -> Result<Written> {
+        let mut session = self.session(WRITING).await?;
+        let Some(mut plan) = lock_held(&mut session, lease).await? else {
+            return Ok(Written::Stale);
+        };
+        (plan.lease_owner, plan.lease_until) = (None, None);
+        commit_plan(&mut session, &plan, None).await?;
+        Ok(Written::Applied)
+    }
+
+    async fn step_plan(
+        &self,
+        lease: LeaseRef,
+        batch: &PlanBatch,
+        time: PlanTime,
+    ) -> Result<Option<PlanRecord>> {
+        let mut session = self.session("applying a plan").await?;
+        let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
+        if plan.status != PlanStatus::Running {
+            session.commit().await?;
+            return Ok(Some(plan));
+        }
+        let units = units_page(&mut session, plan.id, None, plan.last_unit, batch.units).await?;
+        lock(&mut session, plan.action.kind(), &units).await?;
+        redrive_store::failpoint!("postgres.plan.locked");
+        let found = found(&mut session, plan.action.kind(), &units).await?;
+        let writes = plan.action.decide(&units, &found);
+        change(&mut session, &plan, &writes, &plan.operator(time.at)).await?;
+        redrive_store::failpoint!("postgres.plan.changed");
+        plan.count_step(&writes, batch, time.now);
+        commit_units(&mut session, &plan, &writes, time.at).await?;
+        drop(session);
+        redrive_store::failpoint!("postgres.plan.stepped");
+        self.claim_cursors.runs_became_ready_anywhere();
+        self.notify_if(writes.iter().any(PlanUnitWrite::is_changed)).await;
+        Ok(Some(plan))
+    }
+
+    async fn settle_plan(
+        &self,
+        lease: LeaseRef,
+        after: i64,
+        limit: u32,
+        at: Timestamp,
+    ) -> Result<Option<(PlanRecord, Option<i64>)>> {
+        let mut session = self.session("settling a plan").await?;
+        let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
+        let units = pending(&mut session, plan.id, after, limit).await?;
+        let found = found(&mut session, plan.action.kind(), &units).await?;
+        let writes = plan.action.outcomes(&units, &found);
+        if writes.is_empty() {
+            session.commit().await?;
+        } else {
+            plan.count_outcomes(&writes);
+            commit_units(&mut session, &plan, &writes, at).await?;
+        }
+        redrive_store::failpoint!("postgres.plan.settled");
+        let full = units.len() >= limit as usize;
+        let last = units.last().filter(|_| full).map(|unit| unit.unit_id);
+        Ok(Some((plan, last)))
+    }
+
+    async fn undo_plan(
+        &self,
+        lease: LeaseRef,
+        limit: u32,
+        at: Timestamp,
+    ) -> Result<Option<PlanRecord>> {
+        let mut session = self.session("undoing a plan").await?;
+        let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
+        let Some(after) = plan.undo_unit else {
+            session.commit().await?;
+            return Ok(Some(plan));
+        };
+        let units = pending(&mut session, plan.id, after, limit).await?;
+        lock(&mut session, plan.action.kind(), &units).await?;
+        let found = found(&mut session, plan.action.kind(), &units).await?;
+        let names: Vec<String> = found.values().map(|unit| unit.unit()).collect();
+        let rows = session.query(bind!(queries::NEWEST_ENTRIES, units => &names)).await?;
+        let newest = read_records(&rows, READING)?.into_iter().collect();
+        let undoable = plan.action.undoable(plan.id, &units, &found, &newest);
+        restore(&mut session, &plan, &undoable, &plan.operator(at)).await?;
+        redrive_store::failpoint!("postgres.plan.restored");
+        let writes = each(&undoable, |(frozen, _)| frozen.undone());
+        let full = units.len() >= limit as usize;
+        plan.undo_unit = units.last().filter(|_| full).map(|unit| unit.unit_id);
+        plan.count_outcomes(&writes);
+        commit_units(&mut session, &plan, &writes, at).await?;
+        redrive_store::failpoint!("postgres.plan.undone");
+        Ok(Some(plan))
+    }
+
+    async fn end_plan(
+        &self,
+        lease: LeaseRef,
+        end: &PlanEnd,
+        at: Timestamp,
+    ) -> Result<Option<PlanRecord>> {
+        let mut session = self.session("ending a plan").await?;
+        let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
+        let worker = plan.lease_owner.clone().unwrap_or(WorkerId(String::new()));
+        let entry = plan.end(end, at, &worker.0).ok();
+        commit_plan(&mut session, &plan, entry.as_ref()).await?;
+        redrive_store::failpoint!("postgres.plan.ended");
+        Ok(Some(plan))
+    }
+}
+
+async fn order_plan(
+    session: &mut Session,
+    id: PlanId,
+    order: &PlanOrder,
+    by: &Operator,
+) -> Result<PlanChange> {
+    let Some(mut plan) = begin_with_plan(session, id).await? else {
+        session.commit().await?;
+        return Ok(PlanChange::Unknown);
+    };
+    let before = plan.status;
+    if matches!(order, PlanOrder::Apply(_)) && plan.frozen_at.is_none() {
+        session.commit().await?;
+        return Ok(PlanChange::NotFrozen);
+    }
+    let Ok(entry) = plan.order(order, by) else {
+        session.commit().await?;
+        return Ok(PlanChange::Refused(before));
+    };
+    commit_plan(session, &plan, Some(&entry)).await?;
+    Ok(PlanChange::Done(before))
+}
+
+/// Begins a transaction that locks a plan.
+async fn begin_with_plan(session: &mut Session, id: PlanId) -> Result<Option<PlanRecord>> {
+    let rows = session.begin(bind!(queries::LOCK_PLAN, id => &id.0)).await?;
+    Ok(read_records(&rows, READING)?.pop())
+}
+
+/// Begins a transaction if the plan is a draft whose list of units is not complete.
+async fn lock_draft(session: &mut Session, id: PlanId) -> Result<Option<PlanRecord>> {
+    let is_draft = |plan: &PlanRecord| plan.status == PlanStatus::Draft && plan.frozen_at.is_none();
+    let plan = begin_with_plan(session, id).await?.filter(is_draft);
+    if plan.is_none() {
+        session.commit().await?;
+    }
+    Ok(plan)
+}
+
+/// Begins a transaction if the plan is held under the lease.
+async fn lock_held(session: &mut Session, lease: LeaseRef) -> Result<Option<PlanRecord>> {
+    let plan = begin_with_plan(session, PlanId(lease.id)).await?;
+    let plan = plan.filter(|plan| plan.is_held_under(lease));
+    if plan.is_none() {
+        session.commit().await?;
+    }
+    Ok(plan)
+}
+
+async fn units_page(
+    session: &mut Session,
+    id: PlanId,
+    outcome: Option<PlanOutcome>,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<PlanUnitRecord>> {
+    let page = bind!(
+        queries::PLAN_UNITS_PAGE,
+        plan_id => &id.0,
+        outcome => &outcome.map(PlanOutcome::name),
+        after => &after,
+        limit => &i64::from(limit),
+    );
+    read_records(&session.query(page).await?, READING)
+}
+
+async fn pending(
+    session: &mut Session,
+    id: PlanId,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<PlanUnitRecord>> {
+    let page = bind!(
+        queries::PENDING_PLAN_UNITS,
+        plan_id => &id.0,
+        after => &after,
+        limit => &i64::from(limit),
+    );
+    read_records(&session.query(page).await?, READING)
+}
+
+async fn commit_entry(session: &mut Session, entry: &JournalEntry) -> Result<Vec<Vec<Row>>> {
+    let journal = JournalColumns::of([Some(entry)]);
+    session.commit_all(&[bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal))]).await
+}
+
+/// Writes a locked plan with its journal entry, and commits.
+async fn commit_plan(
+    session: &mut Session,
+    plan: &PlanRecord,
+    entry: Option<&JournalEntry>,
+) -> Result<()> {
+    let columns = PlanColumns::of(plan);
+    let journal = JournalColumns::of([entry]);
+    let writes = [
+        bind!(queries::WRITE_PLAN, ..PlanColumns(columns)),
+        bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal)),
+    ];
+    let writes = if entry.is_some() { &writes[..] } else { &writes[..1] };
+    session.commit_all(writes).await.map(drop)
+}
+
+/// Writes a locked plan and what became of some of its units, and commits.
+async fn commit_units(
+    session: &mut Session,
+    plan: &PlanRecord,
+    writes: &[PlanUnitWrite],
+    at: Timestamp,
+) -> Result<()> {
+    let columns = PlanColumns::of(plan);
+    let units = bind!(
+        queries::WRITE_PLAN_UNITS,
+        plan_id => &plan.id.0,
+        outcome_at => &Micros(at),
+        unit_id => &each(writes, |write| write.unit_id),
+        outcome => &each(writes, |write| write.outcome.name()),
+        reason => &each(writes, |write| write.reason.as_deref()),
+        new_cause => &each(writes, |write| write.new_cause.as_deref()),
+        undo => &each(writes, |write| write.undo.as_deref()),
+    );
+    session.commit_all(&[units, bind!(queries::WRITE_PLAN, ..PlanColumns(columns))]).await.map(drop)
+}
+
+columns! {
+    /// What changes of a plan.
+    struct PlanColumns<'a> {
+        id: i64,
+        settings: String,
+        status: &'static str,
+        ordered_by: Option<&'a str>,
+        ordered_reason: Option<&'a str>,
+        frozen_at: Option<Micros>,
+        started_at: Option<Micros>,
+        ended_at: Option<Micros>,
+        stop_reason: Option<&'a str>,
+        total: i64,
+        changed: i64,
+        skipped: i64,
+        pending: i64,
+        recovered: i64,
+        same_cause: i64,
+        other_cause: i64,
+        superseded: i64,
+        undone: i64,
+        last_unit: i64,
+        undo_unit: Option<i64>,
+        ramp_from: Option<Micros>,
+        next_at: Option<Micros>,
+        lease_owner: Option<&'a str>,
+        lease_until: Option<Micros>,
+    }
+}
+
+impl<'a> PlanColumns<'a> {
+    fn of(plan: &'a PlanRecord) -> Self {
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Self {
+            id: plan.id.0,
+            settings: plan.settings_json(),
+            status: plan.status.name(),
+            ordered_by: plan.ordered_by.as_deref(),
+            ordered_reason: plan.ordered_reason.as_deref(),
+            frozen_at: plan.frozen_at.map(Micros),
+            started_at: plan.started_at.map(Micros),
+            ended_at: plan.ended_at.map(Micros),
+            stop_reason: plan.stop_reason.as_deref(),
+            total: count(plan.counts.total),
+            changed: count(plan.counts.changed),
+            skipped: count(plan.counts.skipped),
+            pending: count(plan.counts.pending),
+            recovered: count(plan.counts.recovered),
+            same_cause: count(plan.counts.same_cause),
+            other_cause: count(plan.counts.other_cause),
+            superseded: count(plan.superseded),
+            undone: count(plan.undone),
+            last_unit: plan.last_unit,
+            undo_unit: plan.undo_unit,
+            ramp_from: plan.timing.ramp_from.map(Micros),
+            next_at: plan.timing.next_at.map(Micros),
+            lease_owner: plan.lease_owner.as_ref().map(|owner| owner.0.as_str()),
+            lease_until: plan.lease_until.map(Micros),
+        }
+    }
+}

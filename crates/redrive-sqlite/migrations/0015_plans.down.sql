@@ -1,0 +1,2 @@
+DROP TABLE plan_units;
+DROP TABLE plans;

@@ -1,0 +1,2 @@
+-- A draft without units.
+DELETE FROM plans WHERE id = ?1 AND status = 'draft'

@@ -1,0 +1,5 @@
+-- The newest journal entry of each unit (?1, a JSON array), without notes.
+SELECT named.value, entry.action, entry.details
+FROM json_each(?1) AS named JOIN journal AS entry ON entry.id = (
+    SELECT id FROM journal INDEXED BY journal_unit WHERE unit = named.value AND action NOT LIKE '%.note' ORDER BY id DESC LIMIT 1
+)
