@@ -6,6 +6,7 @@
 //! - `worker`: the loop that claims, handles, decides and finishes, for every kind of work; [`Engine`] starts it
 //! - `handlers`: the code that runs an attempt: Rust functions, programs, HTTP requests
 //! - `runs`, `partitions`, `uploads`, `pipelines`: the four kinds of work
+//! - `plans`: bulk actions that are previewed, paced, watched and undone
 //! - `checks`: reads a whole store and reports every unit that breaks an invariant
 //! - `notify`, `prune`, `traces`: notifications, removal of old units, OpenTelemetry spans
 //! - [`nearest`]: suggestions for misspelled names, beside the checks
@@ -21,6 +22,8 @@ mod partitions;
 mod uploads;
 
 mod pipelines;
+
+mod plans;
 
 mod checks;
 
@@ -70,6 +73,7 @@ pub use pipelines::{
     ResumeError, SOURCE_CHANGED, SamplePages, SampleSource, SampleWriter, SourceCall, SourceEnd,
     Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
+pub use plans::{PLAN_LEASE, PlanExecutor, Refuse, freeze_plan};
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use redrive_retry::{
     AnyError, ByItself, Classify, Clock, Ended, Explained, GaveUp, NoRandomness, Retry, RetryEvent,

@@ -53,6 +53,7 @@ mod worker_loop;
 mod worker_outages;
 
 mod pipelines;
+mod plans;
 
 mod content;
 mod raw;

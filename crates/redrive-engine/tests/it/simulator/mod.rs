@@ -25,6 +25,7 @@ mod bells;
 mod faulty_items;
 mod faulty_partitions;
 mod faulty_pipelines;
+mod faulty_plans;
 mod faulty_pruning;
 mod faulty_store;
 mod gate;
