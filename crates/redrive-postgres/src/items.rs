@@ -19,6 +19,7 @@ use crate::{
     columns::{Micros, PostgresRow, read_records, read_rows},
     journal::JournalColumns,
     queries,
+    session::Session,
 };
 
 #[async_trait]
@@ -281,6 +282,13 @@ columns! {
         size_bytes: Vec<Option<i64>>,
         sha256: Vec<Option<&'a str>>,
     }
+}
+
+/// Moves locked items, each at most once, in the open transaction, and returns how many moved.
+pub(crate) async fn move_locked(session: &mut Session, moves: &[ItemMove]) -> Result<usize> {
+    let (columns, journal) = move_columns(moves)?;
+    let update = bind!(queries::MOVE_ITEMS, ..MoveColumns(columns), ..JournalColumns(journal));
+    Ok(session.query(update).await?.len())
 }
 
 fn move_columns(moves: &[ItemMove]) -> Result<(MoveColumns<'_>, JournalColumns<'_>)> {

@@ -60,7 +60,7 @@ pub(crate) async fn change_locked_runs(
         .collect();
     if !done.is_empty() {
         let entries: Vec<JournalEntry> =
-            each(&done, |(id, before)| action.journal_entry(*id, *before, by, plan));
+            each(&done, |(id, before)| action.journal_entry(*id, *before, by).naming(plan));
         let journal = JournalColumns::of(entries.iter().map(Some));
         let id = each(&done, |(id, _)| id.0);
         let held = each(&done, |(_, before)| *before == RunState::Processing);

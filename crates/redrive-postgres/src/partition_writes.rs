@@ -50,7 +50,7 @@ pub(crate) async fn finish(
         Written::Applied
     };
     let written = each(finishes, &mut judge);
-    apply(&mut session, &writes).await?;
+    apply(&mut session, &writes, true).await?;
     Ok(written)
 }
 
@@ -73,11 +73,11 @@ pub(crate) async fn change(
     let (changes, writes): (Vec<_>, Vec<_>) =
         action.changes(named, found, created, audit).into_iter().unzip();
     let writes: Vec<PartitionWrite> = writes.into_iter().flatten().collect();
-    apply(&mut session, &writes).await?;
+    apply(&mut session, &writes, true).await?;
     Ok(changes)
 }
 
-type Records = HashMap<PartitionKey, PartitionRecord>;
+pub(crate) type Records = HashMap<PartitionKey, PartitionRecord>;
 
 /// Begins a transaction and locks partitions with their work. Returns the partitions that existed and, if the
 /// action creates entries, those that it created: no other transaction sees these yet.
@@ -89,13 +89,7 @@ async fn lock(
 ) -> Result<(Records, Records)> {
     let columns = KeyColumns::of(keys);
     let Some(audit) = creates_by else {
-        let locks = [
-            bind!(queries::LOCK_PARTITIONS, ..KeyColumns(columns)),
-            bind!(queries::LOCK_PARTITION_WORK, ..KeyColumns(columns)),
-            bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns)),
-        ];
-        let results = session.begin_all(&locks).await?;
-        return Ok((read_found(&results, doing)?, Records::new()));
+        return Ok((lock_existing(session, keys, doing).await?, Records::new()));
     };
     let insert = bind!(
         queries::INSERT_PARTITIONS,
@@ -108,14 +102,27 @@ async fn lock(
     if existing.is_empty() {
         return Ok((Records::new(), created));
     }
-    let columns = KeyColumns::of(&existing);
+    Ok((lock_existing(session, &existing, doing).await?, created))
+}
+
+/// Locks partitions with their work, in the open transaction or a new one. Keys are in their order.
+pub(crate) async fn lock_existing(
+    session: &mut Session,
+    keys: &[&PartitionKey],
+    doing: &'static str,
+) -> Result<Records> {
+    let columns = KeyColumns::of(keys);
     let locks = [
         bind!(queries::LOCK_PARTITIONS, ..KeyColumns(columns)),
         bind!(queries::LOCK_PARTITION_WORK, ..KeyColumns(columns)),
         bind!(queries::PARTITIONS_BY_KEY, ..KeyColumns(columns)),
     ];
-    let results = session.continue_all(&locks).await?;
-    Ok((read_found(&results, doing)?, created))
+    let results = if session.is_in_transaction() {
+        session.continue_all(&locks).await?
+    } else {
+        session.begin_all(&locks).await?
+    };
+    read_found(&results, doing)
 }
 
 fn read_found(results: &[Vec<Row>], doing: &'static str) -> Result<Records> {
@@ -137,8 +144,12 @@ pub(crate) fn read_created(
     Ok(created.into_iter().collect())
 }
 
-/// Writes the changes of locked partitions, and commits.
-async fn apply(session: &mut Session, writes: &[PartitionWrite]) -> Result<()> {
+/// Writes the changes of locked partitions, and commits if asked to.
+pub(crate) async fn apply(
+    session: &mut Session,
+    writes: &[PartitionWrite],
+    commits: bool,
+) -> Result<()> {
     redrive_store::failpoint!("postgres.partition.decided");
     let state: Vec<&PartitionRecord> =
         writes.iter().filter(|write| write.state_changed).map(|write| &write.after).collect();
@@ -169,7 +180,11 @@ async fn apply(session: &mut Session, writes: &[PartitionWrite]) -> Result<()> {
     ];
     let writes: Vec<BoundQuery<'_>> =
         steps.iter().filter(|(empty, _)| !empty).map(|(_, write)| *write).collect();
-    session.commit_all(&writes).await.map(drop)
+    if commits {
+        session.commit_all(&writes).await.map(drop)
+    } else {
+        session.continue_all(&writes).await.map(drop)
+    }
 }
 
 columns! {

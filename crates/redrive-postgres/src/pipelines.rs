@@ -265,7 +265,17 @@ pub(crate) async fn write_runs(
     writes: &[(PipelineRunId, &PipelineWrite)],
     more: &[BoundQuery<'_>],
 ) -> Result<Vec<PipelineRunRecord>> {
-    if writes.is_empty() {
+    write_runs_and(session, writes, more, true).await
+}
+
+/// Like [`write_runs`], and commits only if asked to.
+pub(crate) async fn write_runs_and(
+    session: &mut Session,
+    writes: &[(PipelineRunId, &PipelineWrite)],
+    more: &[BoundQuery<'_>],
+    commits: bool,
+) -> Result<Vec<PipelineRunRecord>> {
+    if writes.is_empty() && commits {
         return session.commit_all(more).await.map(|_| Vec::new());
     }
     let progress = each(writes, |(_, write)| write.progress);
@@ -289,7 +299,9 @@ pub(crate) async fn write_runs(
     let mut all = more.to_vec();
     all.extend((!entries.is_empty()).then_some(insert));
     all.push(update);
-    let written = session.commit_all(&all).await?.pop().unwrap_or_default();
+    let written =
+        if commits { session.commit_all(&all).await? } else { session.continue_all(&all).await? };
+    let written = written.into_iter().next_back().unwrap_or_default();
     read_records(&written, "writing pipeline runs")
 }
 

@@ -181,11 +181,10 @@ impl Plans for PostgresStore {
             return Ok(Some(plan));
         }
         let units = units_page(&mut session, plan.id, None, plan.last_unit, batch.units).await?;
-        lock(&mut session, plan.action.kind(), &units).await?;
+        let found = lock(&mut session, plan.action.kind(), &units).await?;
         redrive_store::failpoint!("postgres.plan.locked");
-        let found = found(&mut session, plan.action.kind(), &units).await?;
         let writes = plan.action.decide(&units, &found);
-        change(&mut session, &plan, &writes, &plan.operator(time.at)).await?;
+        change(&mut session, &plan, &writes, &found, &plan.operator(time.at)).await?;
         redrive_store::failpoint!("postgres.plan.changed");
         plan.count_step(&writes, batch, time.now);
         commit_units(&mut session, &plan, &writes, time.at).await?;
@@ -233,15 +232,14 @@ impl Plans for PostgresStore {
             return Ok(Some(plan));
         };
         let units = pending(&mut session, plan.id, after, limit).await?;
-        lock(&mut session, plan.action.kind(), &units).await?;
-        let found = found(&mut session, plan.action.kind(), &units).await?;
+        let found = lock(&mut session, plan.action.kind(), &units).await?;
         let names: Vec<String> = found.values().map(|unit| unit.unit()).collect();
         let rows = session.query(bind!(queries::NEWEST_ENTRIES, units => &names)).await?;
         let newest = read_records(&rows, READING)?.into_iter().collect();
         let undoable = plan.action.undoable(plan.id, &units, &found, &newest);
-        restore(&mut session, &plan, &undoable, &plan.operator(at)).await?;
+        let restored = restore(&mut session, &plan, &undoable, &plan.operator(at)).await?;
         redrive_store::failpoint!("postgres.plan.restored");
-        let writes = each(&undoable, |(frozen, _)| frozen.undone());
+        let writes = each(&restored, |frozen| frozen.undone());
         let full = units.len() >= limit as usize;
         plan.undo_unit = units.last().filter(|_| full).map(|unit| unit.unit_id);
         plan.count_outcomes(&writes);

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use redrive_core::{Failure, Message, PipelineRunId, SampleId, SampleOutcome, SampleStatus};
+use redrive_core::{
+    Failure, Message, PipelineRunId, PlanId, SampleId, SampleOutcome, SampleStatus,
+};
 use redrive_store::{
     AttemptRecord, DataEdit, JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun,
     PipelineRunRecord, PipelineWrite, ReadColumn, Result, RowReader, SampleChange, SampleColumns,
@@ -23,7 +25,7 @@ use crate::{
     columns::{Micros, read_records, read_rows},
     journal::JournalColumns,
     ledger::AttemptColumns,
-    pipelines::{number, write_runs},
+    pipelines::{number, write_runs, write_runs_and},
     queries,
     session::Session,
 };
@@ -195,14 +197,33 @@ pub(crate) async fn reprocess(
     edits: &[DataEdit],
     by: &Operator,
 ) -> Result<Vec<SampleChange>> {
-    const DOING: &str = "reprocessing dead letters";
-    let mut session = store.session(DOING).await?;
-    let lock = bind!(queries::LOCK_SAMPLES, ids => &each(ids, |id| id.0));
+    let mut session = store.session(REPROCESSING).await?;
+    let lock = bind!(
+        queries::LOCK_SAMPLES,
+        with_data => &!edits.is_empty(),
+        ids => &each(ids, |id| id.0),
+    );
     let rows = session.begin(lock).await?;
     redrive_store::failpoint!("postgres.reprocess_samples.locked");
-    let found: Vec<SampleRecord> = read_records(&rows, DOING)?;
+    let locked = read_records(&rows, REPROCESSING)?;
+    let changes = reprocess_locked(&mut session, ids, edits, locked, by, None).await?;
+    session.commit().await?;
+    Ok(changes)
+}
+
+const REPROCESSING: &str = "reprocessing dead letters";
+
+/// Reprocesses samples that the open transaction has locked.
+pub(crate) async fn reprocess_locked(
+    session: &mut Session,
+    ids: &[SampleId],
+    edits: &[DataEdit],
+    locked: Vec<SampleRecord>,
+    by: &Operator,
+    plan: Option<PlanId>,
+) -> Result<Vec<SampleChange>> {
     let mut found: HashMap<SampleId, SampleRecord> =
-        found.into_iter().map(|sample| (sample.id, sample)).collect();
+        locked.into_iter().map(|sample| (sample.id, sample)).collect();
     let (mut reprocessed, mut data, mut entries) = (Vec::new(), Vec::new(), Vec::new());
     let mut reopens: BTreeMap<PipelineRunId, u64> = BTreeMap::new();
     let edits = edits.iter().map(Some).chain(std::iter::repeat(None));
@@ -216,7 +237,7 @@ pub(crate) async fn reprocess(
             reprocessed.push(id.0);
             data.extend(edit.map(|edit| edit.new.clone()));
             entries.extend(edit.map(|edit| edit.journal.clone()));
-            entries.push(reprocess_entry(sample, by));
+            entries.push(reprocess_entry(sample, by).naming(plan));
             *reopens.entry(sample.run).or_default() += 1;
             // A repetition in the batch finds the sample pending.
             sample.status = SampleStatus::Pending;
@@ -225,7 +246,6 @@ pub(crate) async fn reprocess(
     };
     let changes: Vec<SampleChange> = ids.iter().zip(edits).map(change).collect();
     if reprocessed.is_empty() {
-        session.commit().await?;
         return Ok(changes);
     }
     let runs: Vec<i64> = reopens.keys().map(|run| run.0).collect();
@@ -245,8 +265,8 @@ pub(crate) async fn reprocess(
         let dead_letters = reopens.get(&id).copied().unwrap_or_default();
         (id, PipelineWrite::of_progress(reopened(run.progress, dead_letters)))
     };
-    let writes: Vec<_> = read_runs(locked, DOING)?.into_iter().map(reopen).collect();
-    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &[]).await?;
+    let writes: Vec<_> = read_runs(locked, REPROCESSING)?.into_iter().map(reopen).collect();
+    write_runs_and(session, &each(&writes, |(id, write)| (*id, write)), &[], false).await?;
     Ok(changes)
 }
 

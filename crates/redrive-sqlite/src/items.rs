@@ -88,15 +88,7 @@ impl Items for SqliteStore {
 
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         let moves = moves.to_vec();
-        let written = self
-            .write(move |connection| {
-                let mut mover = Mover::new(connection)?;
-                let written =
-                    moves.iter().map(|step| mover.apply(step)).collect::<Result<Vec<_>>>()?;
-                mover.ledger.finish()?;
-                Ok(written)
-            })
-            .await?;
+        let written = self.write(move |connection| move_all(connection, &moves)).await?;
         redrive_store::failpoint!("sqlite.move_items.committed");
         Ok(written)
     }
@@ -160,6 +152,13 @@ fn drop_one(connection: &Connection, id: ItemId, entry: &JournalEntry) -> Result
     redrive_store::failpoint!("sqlite.drop_items.row");
     insert_journal(connection, entry)?;
     Ok(Written::Applied)
+}
+
+pub(crate) fn move_all(connection: &Connection, moves: &[ItemMove]) -> Result<Vec<Written>> {
+    let mut mover = Mover::new(connection)?;
+    let written = moves.iter().map(|step| mover.apply(step)).collect::<Result<Vec<_>>>()?;
+    mover.ledger.finish()?;
+    Ok(written)
 }
 
 struct Mover<'a> {

@@ -28,7 +28,7 @@ pub(crate) fn change_runs(
         if let RunChange::Done(before) = change {
             change_run(connection, action, *id, *before)?;
             redrive_store::failpoint!("sqlite.change.row");
-            insert_journal(connection, &action.journal_entry(*id, *before, by, plan))?;
+            insert_journal(connection, &action.journal_entry(*id, *before, by).naming(plan))?;
             redrive_store::failpoint!("sqlite.change.journal");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redrive_core::{PartitionId, PartitionKey, PartitionRunId};
+use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PlanId};
 use redrive_store::{
     AuditContext, Lane, NamedPartition, PartitionAction, PartitionChange, PartitionFinish,
     PartitionRecord, PartitionWrite, Result, WorkKind, WorkWrite, Written,
@@ -34,6 +34,7 @@ pub(crate) fn change(
     action: PartitionAction,
     named: &[NamedPartition],
     order: &AuditContext,
+    plan: Option<PlanId>,
 ) -> Result<Vec<PartitionChange>> {
     let (mut found, mut made) = (HashMap::new(), HashMap::new());
     for NamedPartition { key, .. } in named {
@@ -48,7 +49,8 @@ pub(crate) fn change(
     }
     let mut changes = Vec::with_capacity(named.len());
     for (change, write) in action.changes(named, found, made, order) {
-        if let Some(write) = write {
+        if let Some(mut write) = write {
+            write.journal = write.journal.into_iter().map(|entry| entry.naming(plan)).collect();
             apply(connection, &write, "changing partitions")?;
         }
         changes.push(change);
@@ -72,7 +74,11 @@ fn make(
 }
 
 /// Needs no guard: no other transaction has written since the partition was read.
-fn apply(connection: &Connection, write: &PartitionWrite, doing: &'static str) -> Result<()> {
+pub(crate) fn apply(
+    connection: &Connection,
+    write: &PartitionWrite,
+    doing: &'static str,
+) -> Result<()> {
     let PartitionWrite { after, state_changed, work, attempt, journal } = write;
     if *state_changed {
         write_state(connection, after, doing)?;

@@ -61,7 +61,7 @@ impl Partitions for SqliteStore {
     ) -> Result<Vec<PartitionChange>> {
         let (action, named, order) = (*action, named.to_vec(), order.cleaned());
         let changes =
-            self.write(move |connection| change(connection, action, &named, &order)).await?;
+            self.write(move |connection| change(connection, action, &named, &order, None)).await?;
         redrive_store::failpoint!("sqlite.change_partitions.committed");
         let done = |change: &PartitionChange| matches!(change, PartitionChange::Done(_));
         self.wakes.wake_if(changes.iter().any(done));

@@ -2,19 +2,21 @@
 
 use std::collections::HashMap;
 
-use redrive_core::RunId;
+use redrive_core::{RunId, SampleId};
 use redrive_store::{
-    Error, Operator, PlanAction, PlanRecord, PlanUnit, PlanUnitRecord, PlanUnitWrite, Result,
-    RunChange, RunRecord, UnitKind,
+    AuditContext, Error, ItemMove, ItemRecord, NamedPartition, Operator, PartitionChange,
+    PartitionRecord, PlanAction, PlanRecord, PlanUnit, PlanUnitRecord, PlanUnitWrite, Result,
+    RunChange, RunRecord, SampleChange, SampleRecord, UnitKind, Written, item_reset,
 };
 use rusqlite::{Connection, params};
 
 use crate::{
     columns::{json_ids, micros, read_records},
     error::Doing,
+    items::move_all,
     journal::insert_journal,
     operators::change_runs,
-    queries,
+    partition_writes, queries, samples,
 };
 
 const READING: &str = "reading the units of a plan";
@@ -34,7 +36,21 @@ pub(crate) fn found(
                 read_records(connection, READING, queries::RUN_SNAPSHOTS, ids)?;
             runs.into_iter().map(PlanUnit::Run).collect()
         }
-        UnitKind::Item | UnitKind::Partition | UnitKind::Sample => Vec::new(),
+        UnitKind::Item => {
+            let items: Vec<ItemRecord> =
+                read_records(connection, READING, queries::ITEMS_BY_ID, ids)?;
+            items.into_iter().map(PlanUnit::Item).collect()
+        }
+        UnitKind::Partition => {
+            let partitions: Vec<PartitionRecord> =
+                read_records(connection, READING, queries::PARTITION_SNAPSHOTS, ids)?;
+            partitions.into_iter().map(PlanUnit::Partition).collect()
+        }
+        UnitKind::Sample => {
+            let samples: Vec<SampleRecord> =
+                read_records(connection, READING, queries::SAMPLE_SNAPSHOTS, ids)?;
+            samples.into_iter().map(PlanUnit::Sample).collect()
+        }
     };
     Ok(found.into_iter().map(|unit| (unit.id(), unit)).collect())
 }
@@ -44,47 +60,85 @@ pub(crate) fn change(
     connection: &Connection,
     plan: &PlanRecord,
     writes: &[PlanUnitWrite],
-    _found: &HashMap<i64, PlanUnit>,
+    found: &HashMap<i64, PlanUnit>,
     by: &Operator,
 ) -> Result<()> {
-    let changed = writes.iter().filter(|write| write.is_changed()).map(|write| write.unit_id);
-    match plan.action {
+    let changed = writes.iter().filter(|write| write.is_changed());
+    let changed: Vec<&PlanUnit> = changed.filter_map(|write| found.get(&write.unit_id)).collect();
+    let named = Some(plan.id);
+    let done = match plan.action {
         PlanAction::Run(action) => {
-            let ids: Vec<RunId> = changed.map(RunId).collect();
-            let changes = change_runs(connection, action, &ids, by, Some(plan.id))?;
-            match changes.iter().find(|change| !matches!(change, RunChange::Done(_))) {
-                None => Ok(()),
-                // No other transaction has written since the runs were read.
-                Some(change) => Err(Error::misuse(CHANGING, format!("{change:?}"))),
+            let ids: Vec<RunId> = changed.iter().map(|unit| RunId(unit.id())).collect();
+            let changes = change_runs(connection, action, &ids, by, named)?;
+            changes.iter().all(|change| matches!(change, RunChange::Done(_)))
+        }
+        PlanAction::ResetItem => {
+            let items = changed.iter().filter_map(|unit| unit.as_item());
+            let moves: Vec<ItemMove> =
+                items.map(|item| item_reset(item, by).naming(plan.id)).collect();
+            let written = move_all(connection, &moves)?;
+            written.iter().all(|written| *written == Written::Applied)
+        }
+        PlanAction::Partition(action) => {
+            let partitions = changed.iter().filter_map(|unit| unit.as_partition());
+            let partitions: Vec<NamedPartition> = partitions.map(NamedPartition::from).collect();
+            let order = AuditContext::of_plan(plan.id, by);
+            let changes = partition_writes::change(connection, action, &partitions, &order, named)?;
+            changes.iter().all(|change| matches!(change, PartitionChange::Done(_)))
+        }
+        PlanAction::ReprocessSample => {
+            let mut done = true;
+            for unit in &changed {
+                let id = SampleId(unit.id());
+                let change = samples::reprocess(connection, id, None, by, named)?;
+                done &= change == SampleChange::Done;
             }
+            done
         }
-        PlanAction::ResetItem | PlanAction::Partition(_) | PlanAction::ReprocessSample => {
-            Err(Error::misuse(CHANGING, format!("{} is not for plans", plan.action.name())))
-        }
-    }
+    };
+    // No other transaction has written since the units were read.
+    let refused = || Error::misuse(CHANGING, format!("plan {} was refused a unit", plan.id));
+    if done { Ok(()) } else { Err(refused()) }
 }
 
-/// Returns units to the state in which the plan found them.
-pub(crate) fn restore(
+/// Returns units to the state in which the plan found them, and tells which.
+pub(crate) fn restore<'a>(
     connection: &Connection,
     plan: &PlanRecord,
-    undoable: &[(&PlanUnitRecord, &PlanUnit)],
+    undoable: &[(&'a PlanUnitRecord, &PlanUnit)],
     by: &Operator,
-) -> Result<()> {
+) -> Result<Vec<&'a PlanUnitRecord>> {
+    let mut restored = Vec::new();
     for (frozen, unit) in undoable {
-        match unit {
+        let entry = plan.action.undo_entry(plan.id, frozen, unit, by);
+        let done = match unit {
             PlanUnit::Run(_) => restore_run(connection, frozen)?,
-            PlanUnit::Item(_) | PlanUnit::Partition(_) | PlanUnit::Sample(_) => {}
+            PlanUnit::Item(_) => {
+                let before = frozen.item_undo().ok_or_else(|| frozen.bad_undo())?;
+                let own = params![frozen.unit_id, before, micros(by.at)];
+                let mut restore =
+                    connection.prepare_cached(queries::RESTORE_ITEMS).doing(RESTORING)?;
+                restore.execute(own).doing(RESTORING)? > 0
+            }
+            PlanUnit::Partition(now) => {
+                let write = frozen.partition_undo(now, entry.clone());
+                let write = write.ok_or_else(|| frozen.bad_undo())?;
+                partition_writes::apply(connection, &write, RESTORING)?;
+                restored.push(*frozen);
+                continue;
+            }
+            PlanUnit::Sample(_) => false,
+        };
+        if done {
+            insert_journal(connection, &entry)?;
+            restored.push(*frozen);
         }
-        insert_journal(connection, &plan.action.undo_entry(plan.id, frozen, unit, by))?;
     }
-    Ok(())
+    Ok(restored)
 }
 
-fn restore_run(connection: &Connection, frozen: &PlanUnitRecord) -> Result<()> {
-    let undo = frozen.run_undo().ok_or_else(|| {
-        Error::bad_value(RESTORING, "undo", frozen.undo.clone().unwrap_or_default())
-    })?;
+fn restore_run(connection: &Connection, frozen: &PlanUnitRecord) -> Result<bool> {
+    let undo = frozen.run_undo().ok_or_else(|| frozen.bad_undo())?;
     let own = params![
         frozen.unit_id,
         undo.state.status().name(),
@@ -95,5 +149,5 @@ fn restore_run(connection: &Connection, frozen: &PlanUnitRecord) -> Result<()> {
         undo.attempts_at_reset,
     ];
     let mut restore = connection.prepare_cached(queries::RESTORE_RUNS).doing(RESTORING)?;
-    restore.execute(own).map(drop).doing(RESTORING)
+    Ok(restore.execute(own).doing(RESTORING)? > 0)
 }

@@ -244,10 +244,10 @@ impl Plans for SqliteStore {
             let newest = read_records(connection, READING, queries::NEWEST_ENTRIES, own)?;
             let newest = newest.into_iter().collect();
             let undoable = plan.action.undoable(plan.id, &units, &found, &newest);
-            restore(connection, plan, &undoable, &plan.operator(at))?;
+            let restored = restore(connection, plan, &undoable, &plan.operator(at))?;
             redrive_store::failpoint!("sqlite.plan.restored");
             let writes: Vec<PlanUnitWrite> =
-                undoable.iter().map(|(frozen, _)| frozen.undone()).collect();
+                restored.iter().map(|frozen| frozen.undone()).collect();
             write_units(connection, plan.id, &writes, at)?;
             let full = units.len() >= limit as usize;
             plan.undo_unit = units.last().filter(|_| full).map(|unit| unit.unit_id);

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Message, PipelineRunId, PipelineStatus, SampleId, SampleOutcome, SampleStatus};
+use redrive_core::{
+    Message, PipelineRunId, PipelineStatus, PlanId, SampleId, SampleOutcome, SampleStatus,
+};
 use redrive_store::{
     AttemptRecord, ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator,
     OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim,
@@ -118,7 +120,7 @@ impl Samples for SqliteStore {
     ) -> Result<Vec<SampleChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self.write(move |connection| {
-            let one = |id: &SampleId| reprocess(connection, *id, None, &by);
+            let one = |id: &SampleId| reprocess(connection, *id, None, &by, None);
             ids.iter().map(one).collect::<Result<Vec<_>>>()
         });
         let changes = changes.await?;
@@ -130,7 +132,7 @@ impl Samples for SqliteStore {
     async fn reread_samples(&self, edits: &[DataEdit], by: &Operator) -> Result<Vec<SampleChange>> {
         let (edits, by) = (edits.to_vec(), by.cleaned());
         let changes = self.write(move |connection| {
-            let one = |edit: &DataEdit| reprocess(connection, SampleId(edit.id), Some(edit), &by);
+            let one = |edit: &DataEdit| reprocess(connection, SampleId(edit.id), Some(edit), &by, None);
             edits.iter().map(one).collect::<Result<Vec<_>>>()
         });
         let changes = changes.await?;
@@ -345,11 +347,12 @@ impl<'a> SampleFinisher<'a> {
 }
 
 /// With an edit, from the first stage.
-fn reprocess(
+pub(crate) fn reprocess(
     connection: &Connection,
     id: SampleId,
     edit: Option<&DataEdit>,
     by: &Operator,
+    plan: Option<PlanId>,
 ) -> Result<SampleChange> {
     const DOING: &str = "reprocessing dead letters";
     let Some(sample) = by_id(connection, &[id])?.pop() else { return Ok(SampleChange::Unknown) };
@@ -370,7 +373,7 @@ fn reprocess(
         connection.prepare_cached(sql).doing(DOING)?.execute([id.0]).doing(DOING)?;
     }
     redrive_store::failpoint!("sqlite.reprocess_samples.row");
-    insert_journal(connection, &reprocess_entry(&sample, by))?;
+    insert_journal(connection, &reprocess_entry(&sample, by).naming(plan))?;
     if let Some(run) = one(connection, sample.run)? {
         let write = PipelineWrite::of_progress(reopened(run.progress, 1));
         write_run(connection, sample.run, &write)?;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message, Unit};
+use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message, PlanId, Unit};
 use serde::Serialize;
 use serde_json::json;
 
@@ -214,6 +214,12 @@ impl ItemMove {
             if_sha256: None,
             content: None,
         }
+    }
+
+    /// The move with the plan that makes it in its journal entry.
+    pub fn naming(mut self, plan: PlanId) -> Self {
+        self.journal = self.journal.map(|entry| entry.naming(Some(plan)));
+        self
     }
 
     /// Whether attempts are counted from here on.

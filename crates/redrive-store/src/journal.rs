@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use redrive_core::PlanId;
+use serde_json::{Map, Value};
 
 use crate::{FromRow, Result, RowReader, Written};
 
@@ -26,6 +28,19 @@ pub struct JournalEntry {
     pub details: String,
     /// An entry whose key exists already is ignored, so a fact is recorded once.
     pub dedupe_key: Option<String>,
+}
+
+impl JournalEntry {
+    /// The entry with the plan that made the change, if one did.
+    pub fn naming(mut self, plan: Option<PlanId>) -> Self {
+        if let Some(plan) = plan
+            && let Ok(mut details) = serde_json::from_str::<Map<String, Value>>(&self.details)
+        {
+            details.insert("plan".to_owned(), plan.0.into());
+            self.details = Value::Object(details).to_string();
+        }
+        self
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -113,6 +113,7 @@ pub use pipelines::{
 pub use plan_actions::{PlanAction, RunUndo};
 pub use plan_units::{
     NewestEntry, PlanOutcome, PlanUnit, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit,
+    item_reset,
 };
 pub use plans::{
     NewPlan, PlanChange, PlanClaim, PlanEnd, PlanOrder, PlanRecord, PlanTime, Plans, plan_unit_name,

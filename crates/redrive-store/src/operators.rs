@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use redrive_core::{Message, PlanId, RunEvent, RunId, RunState, RunStatus, Unit};
-use serde_json::{Value, json};
+use redrive_core::{Message, RunEvent, RunId, RunState, RunStatus, Unit};
+use serde_json::json;
 
 use crate::{FromRow, JournalEntry, Result, RowReader};
 
@@ -103,30 +103,15 @@ impl RunAction {
         ids.iter().map(change).collect()
     }
 
-    pub fn journal_entry(
-        self,
-        id: RunId,
-        before: RunState,
-        by: &Operator,
-        plan: Option<PlanId>,
-    ) -> JournalEntry {
-        let details = json!({ "before": before.name(), "reason": by.reason });
+    pub fn journal_entry(self, id: RunId, before: RunState, by: &Operator) -> JournalEntry {
         JournalEntry {
             at: by.at,
             actor: by.actor.clone(),
             action: self.action().to_owned(),
             unit: Some(Unit::Run(id).to_string()),
             filter: None,
-            details: naming_plan(details, plan).to_string(),
+            details: json!({ "before": before.name(), "reason": by.reason }).to_string(),
             dedupe_key: None,
         }
     }
-}
-
-/// The details of a journal entry, with the plan that made the change, if one did.
-pub(crate) fn naming_plan(mut details: Value, plan: Option<PlanId>) -> Value {
-    if let (Some(plan), Some(fields)) = (plan, details.as_object_mut()) {
-        fields.insert("plan".to_owned(), plan.0.into());
-    }
-    details
 }

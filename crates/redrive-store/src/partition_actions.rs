@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use redrive_core::{
-    Epoch, PartitionEvent, PartitionKey, PartitionState, PartitionStatus, Unit, clear_terminal,
-    mark_terminal,
+    Epoch, PartitionEvent, PartitionKey, PartitionState, PartitionStatus, PlanId, Unit,
+    clear_terminal, mark_terminal,
 };
 use serde_json::json;
 
@@ -321,6 +321,11 @@ impl PartitionWorkRecord {
 }
 
 impl AuditContext {
+    pub fn of_plan(plan: PlanId, by: &Operator) -> Self {
+        let command = format!("plan {plan}");
+        Self { by: by.clone(), command, filter: None, flags: Vec::new() }
+    }
+
     /// The context with texts that are safe to store and to print. Stores clean every context.
     pub fn cleaned(&self) -> Self {
         let clean = |text: &String| redrive_core::Message::clean(text).as_str().to_owned();

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use redrive_core::{ItemStatus, PartitionStatus, PlanId, RunState, SampleStatus, Unit};
+use redrive_core::{ItemEvent, ItemStatus, PartitionStatus, PlanId, RunState, SampleStatus, Unit};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    FromRow, ItemRecord, JournalEntry, Operator, PartitionRecord, PlanAction, Result, RowReader,
-    RunRecord, RunUndo, SampleRecord, UnitKind, plan_actions::partition_undo, sample_unit,
+    Error, FromRow, ItemMove, ItemRecord, JournalEntry, Operator, PartitionRecord, PartitionWrite,
+    PlanAction, Result, RowReader, RunRecord, RunUndo, SampleRecord, UnitKind, WorkWrite,
+    plan_actions::partition_undo, sample_unit,
 };
 
 /// A unit that a plan is about, without its data.
@@ -37,6 +38,27 @@ impl PlanUnit {
             Self::Item(item) => item.id.0,
             Self::Partition(partition) => partition.id.0,
             Self::Sample(sample) => sample.id.0,
+        }
+    }
+
+    pub fn as_item(&self) -> Option<&ItemRecord> {
+        match self {
+            Self::Item(item) => Some(item),
+            _ => None,
+        }
+    }
+
+    pub fn as_partition(&self) -> Option<&PartitionRecord> {
+        match self {
+            Self::Partition(partition) => Some(partition),
+            _ => None,
+        }
+    }
+
+    pub fn as_sample(&self) -> Option<&SampleRecord> {
+        match self {
+            Self::Sample(sample) => Some(sample),
+            _ => None,
         }
     }
 
@@ -338,11 +360,8 @@ impl PlanAction {
                     && work.lease_owner.is_none()
                     && partition.status != PartitionStatus::Failed
             }),
-            PlanUnit::Sample(sample) => {
-                sample.status == SampleStatus::Pending
-                    && sample.lease_owner.is_none()
-                    && sample.next_retry_at.is_none()
-            }
+            // The pipeline run has counted the sample as open again, and may have moved on since.
+            PlanUnit::Sample(_) => false,
         }
     }
 
@@ -379,8 +398,44 @@ impl PlanUnitRecord {
 
     /// What a run was like before the plan changed it.
     pub fn run_undo(&self) -> Option<RunUndo> {
-        let undo = serde_json::from_str(self.undo.as_deref()?).ok()?;
-        RunUndo::from_stored(&self.state, &undo)
+        RunUndo::from_stored(&self.state, &self.undo_json()?)
+    }
+
+    /// The count at which an item had been reset before.
+    pub fn item_undo(&self) -> Option<i64> {
+        self.undo_json()?.get("attempts_at_reset")?.as_i64()
+    }
+
+    /// A partition without the request of the plan, as it was before.
+    pub fn partition_undo(
+        &self,
+        now: &PartitionRecord,
+        journal: JournalEntry,
+    ) -> Option<PartitionWrite> {
+        let undo = self.undo_json()?;
+        let mut after = now.clone();
+        after.status = PartitionStatus::from_name(undo.get("status")?.as_str()?)?;
+        after.error_message = undo.get("error_message").and_then(Value::as_str).map(str::to_owned);
+        let state_changed = after.status != now.status || after.error_message != now.error_message;
+        if state_changed {
+            let updated_at = undo.get("updated_at")?.as_i64()?;
+            after.updated_at = Timestamp::from_microsecond(updated_at).ok()?;
+        }
+        let mut work = WorkWrite::Remove;
+        if let Some(paused) = after.work.as_mut().filter(|work| work.paused.is_some()) {
+            (paused.request, work) = (None, WorkWrite::Put);
+        } else {
+            after.work = None;
+        }
+        Some(PartitionWrite { after, state_changed, work, attempt: None, journal: vec![journal] })
+    }
+
+    fn undo_json(&self) -> Option<Value> {
+        serde_json::from_str(self.undo.as_deref()?).ok()
+    }
+
+    pub fn bad_undo(&self) -> Error {
+        Error::bad_value("undoing a plan", "undo", self.undo.clone().unwrap_or_default())
     }
 
     /// How a unit differs from what was frozen.
@@ -392,6 +447,21 @@ impl PlanUnitRecord {
         (self.version != unit.version())
             .then(|| format!("the {kind} was tried again since the plan was made"))
     }
+}
+
+/// What a reset of an item writes.
+pub fn item_reset(item: &ItemRecord, by: &Operator) -> ItemMove {
+    let details = json!({ "attempts": item.upload_attempts, "reason": by.reason });
+    let journal = JournalEntry {
+        at: by.at,
+        actor: by.actor.clone(),
+        action: PlanAction::ResetItem.name().to_owned(),
+        unit: Some(Unit::Item(item.id).to_string()),
+        filter: None,
+        details: details.to_string(),
+        dedupe_key: None,
+    };
+    ItemMove { journal: Some(journal), ..ItemMove::new(item.id, ItemEvent::Reset, by.at) }
 }
 
 /// The newest journal entry of a unit, without notes.

@@ -21,6 +21,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "lock_run_claims.sql", "SQLite has one writer"),
     (POSTGRES, "lock_samples.sql", "SQLite has one writer"),
     (POSTGRES, "lock_plan.sql", "SQLite has one writer"),
+    (POSTGRES, "lock_items.sql", "SQLite has one writer"),
     (POSTGRES, "notify_wake.sql", "SQLite has no other process to tell"),
     (POSTGRES, "notify_at_commit.sql", "SQLite has no other process to tell"),
     (POSTGRES, "next_due.sql", "SQLite's backlog query is cheap as a whole"),

@@ -34,6 +34,7 @@ pub mod partition_reads;
 pub mod partition_verdicts;
 pub mod pipeline_runs;
 pub mod pipeline_sources;
+pub mod plan_kinds;
 pub mod plans;
 pub mod protocol;
 pub mod pruning;
@@ -284,6 +285,13 @@ macro_rules! conformance_tests {
                 a_cause_of_one_kind_says_when_and_where_that_kind_failed_last
                 counts_that_are_not_those_of_the_ledger_are_found
                 counts_of_hours_are_pruned_and_causes_stay
+            }
+            plan_kinds {
+                a_plan_retries_partitions_and_knows_what_became_of_them
+                an_undo_returns_partitions_that_no_worker_has_started
+                a_plan_reprocesses_partitions_that_stay_good
+                a_plan_resets_items_and_returns_them
+                a_plan_reprocesses_dead_letters_and_reopens_their_run
             }
             plans {
                 a_draft_lists_its_units_and_changes_nothing

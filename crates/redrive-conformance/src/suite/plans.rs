@@ -58,13 +58,19 @@ impl Fixture {
 
     /// A plan over all runs of the queue, with its list complete.
     async fn plan(&self, action: PlanAction) -> PlanId {
-        let plan = NewPlan { action, selection: "{}".to_owned(), by: operator(at(10)) };
-        let id = self.store.create_plan(&plan).await.expect("created");
         let all = Selection { queue: Some("q".to_owned()), ..Selection::default() };
         let page = PageLimit { rows: 1_000, with_data: false };
         let runs = self.store.runs_page(&all, RunId(0), page).await.expect("read");
-        let planned = |run: RunRecord| PlannedUnit::new(action, &PlanUnit::Run(run));
-        let units: Vec<PlannedUnit> = runs.into_iter().map(planned).collect();
+        let units: Vec<PlanUnit> = runs.into_iter().map(PlanUnit::Run).collect();
+        self.plan_over(action, &units).await
+    }
+
+    /// A plan whose list is complete.
+    pub(super) async fn plan_over(&self, action: PlanAction, units: &[PlanUnit]) -> PlanId {
+        let plan = NewPlan { action, selection: "{}".to_owned(), by: operator(at(10)) };
+        let id = self.store.create_plan(&plan).await.expect("created");
+        let units: Vec<PlannedUnit> =
+            units.iter().map(|unit| PlannedUnit::new(action, unit)).collect();
         let added = self.store.add_plan_units(id, &units).await;
         assert_eq!(added.expect("added"), Written::Applied);
         let frozen = self.store.freeze_plan(id, at(11)).await;
@@ -72,11 +78,11 @@ impl Fixture {
         id
     }
 
-    async fn order(&self, id: PlanId, order: PlanOrder) -> PlanChange {
+    pub(super) async fn order(&self, id: PlanId, order: PlanOrder) -> PlanChange {
         self.store.change_plan(id, &order, &operator(at(20))).await.expect("answered")
     }
 
-    async fn apply_plan(&self, id: PlanId) -> LeaseRef {
+    pub(super) async fn apply_plan(&self, id: PlanId) -> LeaseRef {
         let applied = self.order(id, PlanOrder::Apply(PlanSettings::default())).await;
         assert_eq!(applied, PlanChange::Done(PlanStatus::Draft));
         self.claim_plan("e1", 20).await.expect("a plan to execute").lease()
@@ -86,23 +92,28 @@ impl Fixture {
         self.store.claim_plans(&claim_by(owner, now)).await.expect("claimed").pop()
     }
 
-    async fn plan_record(&self, id: PlanId) -> PlanRecord {
+    pub(super) async fn plan_record(&self, id: PlanId) -> PlanRecord {
         self.store.plans_by_id(&[id]).await.expect("read").pop().expect("the plan is there")
     }
 
-    async fn plan_units(&self, id: PlanId) -> Vec<PlanUnitRecord> {
+    pub(super) async fn plan_units(&self, id: PlanId) -> Vec<PlanUnitRecord> {
         self.store.plan_units_page(id, None, 0, 1_000).await.expect("read")
     }
 
-    async fn outcomes(&self, id: PlanId) -> Vec<Option<PlanOutcome>> {
+    pub(super) async fn outcomes(&self, id: PlanId) -> Vec<Option<PlanOutcome>> {
         self.plan_units(id).await.into_iter().map(|unit| unit.outcome).collect()
     }
 
-    async fn step(&self, lease: LeaseRef, units: u32, second: i64) -> Option<PlanRecord> {
+    pub(super) async fn step(
+        &self,
+        lease: LeaseRef,
+        units: u32,
+        second: i64,
+    ) -> Option<PlanRecord> {
         self.store.step_plan(lease, &batch(units), time(second)).await.expect("answered")
     }
 
-    async fn settle(&self, lease: LeaseRef) -> PlanRecord {
+    pub(super) async fn settle(&self, lease: LeaseRef) -> PlanRecord {
         let settled = self.store.settle_plan(lease, 0, 1_000, at(50)).await.expect("answered");
         settled.expect("the lease is held").0
     }

@@ -36,7 +36,7 @@ const SQLITE_ALONE: [&str; 27] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 18] = [
+const POSTGRES_ALONE: [&str; 19] = [
     "lock_due_runs",
     "lock_ready_runs",
     "lock_run_claims",
@@ -49,6 +49,7 @@ const POSTGRES_ALONE: [&str; 18] = [
     "lock_partition_work",
     "lock_partitions",
     "lock_pipeline_runs",
+    "lock_items",
     "lock_plan",
     "lock_samples",
     "next_due",
