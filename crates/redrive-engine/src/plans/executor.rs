@@ -131,8 +131,7 @@ impl PlanExecutor {
         if held.len() < MAX_PLANS as usize {
             held.extend(self.claim(None).await?);
         }
-        let mut pause = POLL;
-        let mut place = 0;
+        let (mut pause, mut failed, mut place) = (POLL, None, 0);
         while let Some(plan) = held.get_mut(place) {
             match self.advance(plan).await {
                 Ok(Next::Never) => {
@@ -142,14 +141,14 @@ impl PlanExecutor {
                 Ok(Next::Now) => pause = Duration::ZERO,
                 Ok(Next::At(at)) => pause = pause.min(self.until(at)),
                 Err(error) => {
-                    // What was written is not known. The plan is claimed again when its lease has ended.
-                    held.remove(place);
-                    return Err(error);
+                    // What was written is not known, so the plan is read before anything else.
+                    plan.read_at = Timestamp::UNIX_EPOCH;
+                    failed = Some(error);
                 }
             }
             place += 1;
         }
-        Ok(pause)
+        failed.map_or(Ok(pause), Err)
     }
 
     async fn claim(&self, only: Option<PlanId>) -> Result<Vec<HeldPlan>> {
@@ -219,11 +218,12 @@ impl PlanExecutor {
     async fn step(&self, held: &mut HeldPlan, batch: &PlanBatch) -> Result<Next> {
         let (lease, before) = (held.plan.lease(), held.plan.counts.changed);
         let time = PlanTime { at: self.clock.now(), now: self.store.now() };
-        let stepped = self.store.step_plan(lease, batch, time).await?;
+        let stepped = self.store.step_plan(lease, batch, time).await;
         redrive_store::failpoint!("engine.plan.stepped");
-        // A slow commit may be visible only now, so the pace is counted from here.
+        // A slow commit may be visible only now, so the pace is counted from here, also after an error.
         let now = self.store.now();
-        if !held.read(stepped, now) {
+        held.next_at = Some(batch.next_at(batch.units, now));
+        if !held.read(stepped?, now) {
             return Ok(Next::Never);
         }
         let changed = held.plan.counts.changed.saturating_sub(before);
