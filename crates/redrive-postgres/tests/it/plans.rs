@@ -115,6 +115,30 @@ async fn check_in(raw: &Client, count: u32, expected: &[(&str, &[&str])]) {
     }
 }
 
+// PLN-1, PLN-3
+#[tokio::test]
+async fn the_units_of_a_plan_are_found_by_its_id() {
+    for count in [10, 10_000] {
+        let raw = filled(count).await;
+        let fill = format!(
+            "INSERT INTO redrive.plans (action, options, selection, created_at, created_by)
+            VALUES ('run.retry', '{{}}', '{{}}', now(), 'a');
+            INSERT INTO redrive.plan_units (plan_id, unit_id, state, version, outcome, outcome_at)
+            SELECT 1, n, 's', 0, CASE WHEN n % 2 = 0 THEN 'pending' ELSE 'recovered' END, now()
+            FROM generate_series(1, {count}) AS n;
+            ANALYZE redrive.plans, redrive.plan_units"
+        );
+        raw.batch_execute(&fill).await.unwrap();
+        let expected: [(&str, &[&str]); 4] = [
+            ("plan_units_page", &["using plan_units_key"]),
+            ("pending_plan_units", &["using plan_units_pending"]),
+            ("write_plan_units", &["using plan_units_key"]),
+            ("newest_entries", &["using journal_unit"]),
+        ];
+        check_in(&raw, count, &expected).await;
+    }
+}
+
 // RUN-2
 #[tokio::test]
 async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
