@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    causes, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, policy, prune,
-    queue, runs, serve, state, status, token, up, uploads, why, worker,
+    causes, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, plan, policy,
+    prune, queue, runs, serve, state, status, token, up, uploads, why, worker,
 };
 
 #[derive(Debug, Parser)]
@@ -132,6 +132,8 @@ pub(crate) enum CliCommand {
     Pipeline(pipeline::PipelineArgs),
     /// List, export and reprocess dead letters
     Dlq(dlq::DlqArgs),
+    /// Make, apply, watch and undo plans for bulk actions
+    Plan(plan::PlanArgs),
     /// Run everything in one process: workers, retries, API and dashboard
     Up(up::UpArgs),
     /// Process the queues, sources and pipelines

@@ -10,6 +10,7 @@ pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod pipeline;
+pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod prune;
 pub(crate) mod queue;
@@ -38,6 +39,7 @@ pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, 
         CliCommand::Queue(args) => queue::run(args, context).await,
         CliCommand::Uploads(args) => uploads::run(args, context).await,
         CliCommand::Pipeline(args) => pipeline::run(args, context).await,
+        CliCommand::Plan(args) => plan::run(args, context).await,
         CliCommand::Dlq(args) => dlq::run(args, context).await,
         CliCommand::Up(args) => up::run(args, context).await,
         CliCommand::Worker(args) => worker::run(args, context).await,

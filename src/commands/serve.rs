@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use redrive::Stopper;
+use redrive_engine::PlanExecutor;
 
 use crate::{
     context::{Context, IfMissing},
@@ -31,15 +33,20 @@ pub(crate) struct ServeArgs {
 pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, CommandError> {
     let ops = OpenStore::open(context, IfMissing::Create).await?;
     let mut signals = Signals::new()?;
-    let server = listen(&ops, args.listen, &new_worker_id()?, context).await?;
+    let process = new_worker_id()?;
+    let server = listen(&ops, args.listen, &process, context).await?;
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = RunningServer::start(server);
+    let (stopper, stop) = Stopper::new();
+    let plans = PlanExecutor::new(ops.store().clone(), process);
+    let plans = tokio::spawn(async move { plans.run(stop).await });
     let exit = tokio::select! {
         exit = signals.next() => exit,
         error = serving.ended() => return Err(error),
     };
+    stopper.stop();
     tokio::select! {
-        served = serving.stop() => served?,
+        (served, _) = async { tokio::join!(serving.stop(), plans) } => served?,
         _ = signals.next() => {}
     }
     Ok(exit)

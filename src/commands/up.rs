@@ -11,6 +11,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use redrive::{Daemon, HumanDuration, Stopper, StoreUrl, Until};
+use redrive_engine::PlanExecutor;
 
 use self::{seed::Seed, status::StatusLine, summary::StartupSummary};
 use super::daemon::{checked_interval, daemon_name};
@@ -104,11 +105,13 @@ pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Command
     let mut serving = RunningServer::start(server);
     let engine = workers.engine(ops.store().clone(), &config, context);
     let daemon = Daemon::new(ops.partitions().clone(), daemon_name(&process));
+    let plans = PlanExecutor::new(ops.store().clone(), process.clone());
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(async {
         tokio::join!(
             engine.run_as(process, stop.clone(), Until::Stopped),
-            daemon.run(interval, stop.clone())
+            daemon.run(interval, stop.clone()),
+            plans.run(stop.clone()),
         )
     });
     let ended = tokio::select! {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use redrive::{Daemon, HumanDuration, RunMode, Stopper, Unreadable, Until};
+use redrive_engine::PlanExecutor;
 use redrive_ops::GapFilter;
 
 use crate::{
@@ -103,7 +104,14 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Com
     let engine = workers.engine(store.clone(), &config, context);
     let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
-    let mut work = Box::pin(engine.run_as(worker, stop, until));
+    let plans = PlanExecutor::new(store.clone(), worker.clone());
+    let mut work = Box::pin(async {
+        let work = engine.run_as(worker, stop.clone(), until);
+        match until {
+            Until::Stopped => _ = tokio::join!(work, plans.run(stop)),
+            Until::Drained => work.await,
+        }
+    });
     let exit = tokio::select! {
         () = &mut work => {
             if !names.sources.is_empty() {

@@ -1,11 +1,14 @@
 //! The actions of plans: which units they refuse, and what became of units that they changed.
 
-use redrive_core::{ItemEvent, ItemStatus, PartitionState, PartitionStatus, RunState, SampleState};
+use redrive_core::{
+    ItemEvent, ItemStatus, PartitionState, PartitionStatus, RunState, RunStatus, SampleState,
+    SampleStatus,
+};
 use serde_json::{Value, json};
 
 use crate::{
     Lane, PartitionAction, PartitionRecord, PlanOutcome, PlanUnit, PlanUnitRecord, RunAction,
-    RunRecord, SampleChange, UnitKind,
+    RunRecord, SampleChange, StateFilter, UnitKind,
 };
 
 /// What a plan does to each of its units.
@@ -45,6 +48,23 @@ impl PlanAction {
             Self::Partition(action) => {
                 matches!(action, PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. })
             }
+        }
+    }
+
+    /// The states that the action is about, if a selection names none.
+    pub fn states(self) -> Vec<StateFilter> {
+        match self {
+            Self::Run(RunAction::Retry) => vec![RunState::GivenUp.into()],
+            Self::Run(RunAction::Cancel) => {
+                let open = [RunStatus::Discovered, RunStatus::Processing, RunStatus::Error];
+                open.map(StateFilter::from).to_vec()
+            }
+            Self::ResetItem => vec![ItemStatus::UploadGiveup.into()],
+            Self::Partition(PartitionAction::Reprocess { .. }) => {
+                vec![PartitionStatus::Success.into()]
+            }
+            Self::Partition(_) => vec![PartitionStatus::Failed.into()],
+            Self::ReprocessSample => vec![SampleStatus::Dlq.into()],
         }
     }
 
