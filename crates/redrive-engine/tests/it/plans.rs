@@ -26,6 +26,11 @@ use tokio::task::JoinHandle;
 const RETRY: PlanAction = PlanAction::Run(RunAction::Retry);
 const LEASE: Duration = Duration::from_secs(5);
 
+/// Lets virtual time pass.
+async fn pass(time: Duration) {
+    _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
 struct World {
     store: Arc<dyn Store>,
     clock: Arc<SteadyClock>,
@@ -140,7 +145,7 @@ impl World {
             if works {
                 self.work(100).await;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            pass(Duration::from_millis(20)).await;
         }
         panic!("{:?}", self.record(id).await);
     }
@@ -195,7 +200,7 @@ async fn a_canary_that_is_not_tried_is_waited_for() {
     let id = world.plan().await;
     world.apply(id, Some(5), "").await;
     let (_stopper, _running) = world.start("e1");
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    pass(Duration::from_secs(3_600)).await;
     let plan = world.record(id).await;
     assert_eq!((plan.status, plan.counts.changed), (PlanStatus::Running, 5));
     world.outage.store(false, Ordering::Relaxed);
@@ -210,10 +215,10 @@ async fn killed_executors_are_followed_and_the_pace_is_kept() {
     world.apply(id, None, "50/s").await;
     for (number, lived) in [700, 1, 2_345, 4_999, 10, 333, 5_000].into_iter().enumerate() {
         let (_stopper, running) = world.start(&format!("e{number}"));
-        tokio::time::sleep(Duration::from_millis(lived)).await;
+        pass(Duration::from_millis(lived)).await;
         running.abort();
         assert!(running.await.unwrap_err().is_cancelled());
-        tokio::time::sleep(LEASE / 2).await;
+        pass(LEASE / 2).await;
     }
     let (_stopper, _running) = world.start("last");
     let plan = world.until(id, false, |plan| plan.status == PlanStatus::Done).await;
@@ -242,9 +247,9 @@ async fn a_plan_is_paused_resumed_and_undone_half_way() {
     let (stopper, running) = world.start("e1");
     world.until(id, true, |plan| plan.counts.recovered >= 100).await;
     world.order(id, PlanOrder::Pause).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    pass(Duration::from_secs(2)).await;
     let paused = world.record(id).await.counts.changed;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    pass(Duration::from_secs(60)).await;
     assert_eq!(world.record(id).await.counts.changed, paused);
 
     world.order(id, PlanOrder::Resume).await;
@@ -275,7 +280,7 @@ async fn executors_share_plans_and_a_stopped_one_releases_them() {
         world.apply(*id, None, "10/s").await;
     }
     let (stopper, running) = world.start("e1");
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    pass(Duration::from_secs(2)).await;
     stopper.stop();
     running.await.unwrap();
     for id in &plans {
