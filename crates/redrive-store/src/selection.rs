@@ -29,7 +29,7 @@ macro_rules! terms {
         }
 
         impl SelectionTerm {
-            const FIELDS: &'static [Self] = &[$(Self::$term),*];
+            pub const FIELDS: &'static [Self] = &[$(Self::$term),*];
 
             /// The name in JSON and in queries.
             pub fn name(self) -> &'static str {

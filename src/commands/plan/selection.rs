@@ -53,7 +53,7 @@ fn terms(kind: UnitKind) -> (&'static [SelectionTerm], States) {
 fn all_terms() -> impl Iterator<Item = SelectionTerm> {
     let known =
         |term: &SelectionTerm| UnitKind::ALL.iter().any(|kind| terms(*kind).0.contains(term));
-    SelectionTerm::ALL.into_iter().filter(known)
+    SelectionTerm::FIELDS.iter().copied().filter(known)
 }
 
 impl Args for PlanTarget {
