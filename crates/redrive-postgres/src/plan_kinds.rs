@@ -82,7 +82,9 @@ pub(crate) async fn lock(
             return Ok(by_id(locked.into_values().map(PlanUnit::Partition).collect()));
         }
         UnitKind::Sample => {
-            let rows = session.query(bind!(queries::LOCK_SAMPLES, with_data => &false, ids => &ids)).await?;
+            let rows = session
+                .query(bind!(queries::LOCK_SAMPLES, with_data => &false, ids => &ids))
+                .await?;
             let samples: Vec<SampleRecord> = read_records(&rows, READING)?;
             return Ok(by_id(samples.into_iter().map(PlanUnit::Sample).collect()));
         }

@@ -132,7 +132,8 @@ impl Samples for SqliteStore {
     async fn reread_samples(&self, edits: &[DataEdit], by: &Operator) -> Result<Vec<SampleChange>> {
         let (edits, by) = (edits.to_vec(), by.cleaned());
         let changes = self.write(move |connection| {
-            let one = |edit: &DataEdit| reprocess(connection, SampleId(edit.id), Some(edit), &by, None);
+            let one =
+                |edit: &DataEdit| reprocess(connection, SampleId(edit.id), Some(edit), &by, None);
             edits.iter().map(one).collect::<Result<Vec<_>>>()
         });
         let changes = changes.await?;
