@@ -15,6 +15,7 @@ const PARTS: &[(&str, u32)] = &[
     ("OPS", 8),
     ("FIX", 6),
     ("CAU", 5),
+    ("PLN", 5),
     ("LOG", 2),
 ];
 
