@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use redrive::{
     Engine, HumanDuration, build_notifier, build_pipeline, build_queue, build_source,
-    config::Config, open_raw_sink,
+    config::{Config, PlansConfig},
+    open_raw_sink,
 };
-use redrive_engine::{Notifier, Pipeline, Queue, Source, WorkerLimits, random_worker_id};
+use redrive_engine::{
+    Notifier, Pipeline, PlanExecutor, Queue, Source, WorkerLimits, random_worker_id,
+};
 use redrive_store::{Store, WorkerId};
 
 use crate::{
@@ -51,6 +54,16 @@ pub(crate) fn new_worker_id() -> Result<WorkerId, CommandError> {
     random_worker_id().map_err(|error| {
         CommandError::new(Exit::Error, "cannot generate a worker id").caused_by(error)
     })
+}
+
+/// Executes plans with the lease of `[plans]`.
+pub(crate) fn plan_executor(
+    store: Arc<dyn Store>,
+    process: WorkerId,
+    config: Option<&Config>,
+) -> PlanExecutor {
+    let plans = config.map_or_else(PlansConfig::default, |config| config.plans);
+    PlanExecutor::new(store, process).with_lease(plans.lease)
 }
 
 impl WorkerSet {

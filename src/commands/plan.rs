@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use redrive::{AbortShare, HumanDuration, PlanId, PlanPace, PlanSettings, PlanStatus};
-use redrive_engine::{PlanExecutor, freeze_plan};
+use redrive_engine::freeze_plan;
 use redrive_ops::views::{PlanUnitsView, PlanView};
 use redrive_store::{MAX_PAGE, NewPlan, PlanChange, PlanOrder, PlanRecord};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::{
     operator::operator,
     output::{TableColumn, TableRow, excerpt},
     signals::Signals,
-    worker_set::new_worker_id,
+    worker_set::{new_worker_id, plan_executor},
 };
 
 /// How often the progress of a plan that another process executes is read.
@@ -221,7 +221,7 @@ fn unknown(ops: &OpenStore, id: PlanId) -> CommandError {
 
 /// Executes the plan, unless another process does, until it has ended or is paused.
 async fn wait(ops: &OpenStore, id: PlanId, context: &Context) -> Result<Exit, CommandError> {
-    let executor = PlanExecutor::new(ops.store().clone(), new_worker_id()?);
+    let executor = plan_executor(ops.store().clone(), new_worker_id()?, ops.config.as_ref());
     let mut signals = Signals::new()?;
     let runs = |plan: &PlanRecord| plan.status == PlanStatus::Running || plan.undo_unit.is_some();
     let execute = async {

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use redrive::Stopper;
-use redrive_engine::PlanExecutor;
 
 use crate::{
     context::{Context, IfMissing},
@@ -12,7 +11,7 @@ use crate::{
     open_store::OpenStore,
     server_setup::{RunningServer, listen},
     signals::Signals,
-    worker_set::new_worker_id,
+    worker_set::{new_worker_id, plan_executor},
 };
 
 #[derive(Debug, Args)]
@@ -38,7 +37,7 @@ pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, Comm
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = RunningServer::start(server);
     let (stopper, stop) = Stopper::new();
-    let plans = PlanExecutor::new(ops.store().clone(), process);
+    let plans = plan_executor(ops.store().clone(), process, ops.config.as_ref());
     let plans = tokio::spawn(async move { plans.run(stop).await });
     let exit = tokio::select! {
         exit = signals.next() => exit,

@@ -11,7 +11,6 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use redrive::{Daemon, HumanDuration, Stopper, StoreUrl, Until};
-use redrive_engine::PlanExecutor;
 
 use self::{seed::Seed, status::StatusLine, summary::StartupSummary};
 use super::daemon::{checked_interval, daemon_name};
@@ -21,7 +20,7 @@ use crate::{
     open_store::OpenStore,
     server_setup::{RunningServer, listen},
     signals::Signals,
-    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id, plan_executor},
 };
 
 #[derive(Debug, Args)]
@@ -105,7 +104,7 @@ pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Command
     let mut serving = RunningServer::start(server);
     let engine = workers.engine(ops.store().clone(), &config, context);
     let daemon = Daemon::new(ops.partitions().clone(), daemon_name(&process));
-    let plans = PlanExecutor::new(ops.store().clone(), process.clone());
+    let plans = plan_executor(ops.store().clone(), process.clone(), Some(&config));
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(async {
         tokio::join!(

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use redrive::{Daemon, HumanDuration, RunMode, Stopper, Unreadable, Until};
-use redrive_engine::PlanExecutor;
 use redrive_ops::GapFilter;
 
 use crate::{
@@ -10,7 +9,7 @@ use crate::{
     exit::{CommandError, Exit},
     open_store::OpenStore,
     signals::Signals,
-    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id},
+    worker_set::{DEFAULT_GRACE, WorkerSelection, WorkerSet, new_worker_id, plan_executor},
 };
 
 const MAX_CONCURRENCY: i64 = 10_000;
@@ -104,7 +103,7 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Com
     let engine = workers.engine(store.clone(), &config, context);
     let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
-    let plans = PlanExecutor::new(store.clone(), worker.clone());
+    let plans = plan_executor(store.clone(), worker.clone(), Some(&config));
     let mut work = Box::pin(async {
         let work = engine.run_as(worker, stop.clone(), until);
         match until {

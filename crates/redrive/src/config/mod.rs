@@ -44,6 +44,7 @@ mod pipeline;
 
 mod notify;
 
+mod plans;
 mod prune;
 mod raw;
 mod server;
@@ -63,6 +64,7 @@ pub use http::HttpConfig;
 pub use limits::LimitsConfig;
 pub use notify::{NotifierConfig, NotifyEvent};
 pub use pipeline::{PipelineConfig, SampleSourceConfig, StageConfig};
+pub use plans::PlansConfig;
 pub use policy::{Policies, PolicyChoice};
 pub use problem::{ConfigProblem, ConfigReport};
 pub use prune::PruneConfig;
@@ -99,6 +101,7 @@ pub struct Config {
     pub uploads: Vec<UploadConfig>,
     pub pipelines: Vec<PipelineConfig>,
     pub notifiers: Vec<NotifierConfig>,
+    pub plans: PlansConfig,
     pub prune: PruneConfig,
     pub up: UpConfig,
 }
@@ -201,6 +204,7 @@ impl Config {
         let uploads = s.each("upload", |s| UploadConfig::read(s, &mut uploads));
         let pipelines = s.each("pipeline", |s| PipelineConfig::read(s, &policies, &mut pipelines));
         let notifiers = s.each("notify", |s| NotifierConfig::read(s, &policies, &mut notifiers));
+        let plans = s.get("plans", |value| value.table(PlansConfig::read));
         let prune = s.get("prune", |value| value.table(PruneConfig::read));
         let up = s.get("up", |value| value.table(|s| UpConfig::read(s, &pipelines)));
         let stages = || pipelines.iter().flat_map(|pipeline| &pipeline.stages);
@@ -226,6 +230,7 @@ impl Config {
             uploads,
             pipelines,
             notifiers,
+            plans: plans.unwrap_or_default(),
             prune: prune.unwrap_or_default(),
             up: up.unwrap_or_default(),
             policies,
