@@ -9,6 +9,8 @@ mod partition_workload;
 #[cfg(feature = "failpoints")]
 mod pipeline_workload;
 #[cfg(feature = "failpoints")]
+mod plan_workload;
+#[cfg(feature = "failpoints")]
 mod prune_workload;
 #[cfg(feature = "failpoints")]
 mod steps;

@@ -143,7 +143,6 @@ impl Plans for PostgresStore {
             limit => &i64::from(claim.limit),
         );
         let rows = self.session(DOING).await?.query(take).await?;
-        redrive_store::failpoint!("postgres.plan.claimed");
         let mut claimed: Vec<PlanRecord> = read_records(&rows, DOING)?;
         // RETURNING has no order.
         claimed.sort_unstable_by_key(|plan| plan.id);

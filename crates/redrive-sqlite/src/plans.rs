@@ -151,7 +151,6 @@ impl Plans for SqliteStore {
             read_records(connection, "claiming plans", queries::CLAIM_PLANS, own)
         });
         let mut claimed: Vec<PlanRecord> = write.await?;
-        redrive_store::failpoint!("sqlite.plan.claimed");
         // RETURNING does not guarantee an order.
         claimed.sort_unstable_by_key(|plan| plan.id);
         Ok(claimed)

@@ -1,13 +1,13 @@
 //! One death at each failpoint, on both stores.
 //!
-//! Four workloads pass every failpoint there is. They are run once to see that, and then once for each of
+//! Five workloads pass every failpoint there is. They are run once to see that, and then once for each of
 //! them, up to the death of the process that passes it. After that the same is asked for again, as a
 //! user would, and everything must be as if nothing had happened, but for the one attempt that was lost.
 
 use std::{collections::BTreeSet, env, sync::Mutex, thread};
 
 use super::{
-    failpoints_in_sources, partition_workload, pipeline_workload, prune_workload,
+    failpoints_in_sources, partition_workload, pipeline_workload, plan_workload, prune_workload,
     steps::{Workload, run_step},
     workload,
 };
@@ -24,11 +24,12 @@ const AT_ONCE: usize = 6;
 /// first passage.
 const PASSAGES_IN_FULL: u32 = 3;
 
-const WORKLOADS: [Workload; 4] = [
+const WORKLOADS: [Workload; 5] = [
     workload::WORKLOAD,
     partition_workload::WORKLOAD,
     pipeline_workload::WORKLOAD,
     prune_workload::WORKLOAD,
+    plan_workload::WORKLOAD,
 ];
 
 /// One death: where, at which passage, and in which step at the earliest.
@@ -72,13 +73,13 @@ impl Kind {
     }
 }
 
-// OPS-6, OPS-8, RUN-7, PAR-4, PAR-6, DMN-2, PIP-1, PIP-5
+// OPS-6, OPS-8, RUN-7, PAR-4, PAR-6, DMN-2, PIP-1, PIP-5, PLN-3
 #[test]
 fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_sqlite() {
     sweep(Kind::Sqlite);
 }
 
-// OPS-6, OPS-8, RUN-7, PAR-4, PAR-6, DMN-2, PIP-1, PIP-5
+// OPS-6, OPS-8, RUN-7, PAR-4, PAR-6, DMN-2, PIP-1, PIP-5, PLN-3
 #[test]
 fn a_kill_at_any_step_of_a_write_costs_nothing_but_one_more_execution_on_postgres() {
     sweep(Kind::Postgres);

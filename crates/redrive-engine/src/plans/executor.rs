@@ -161,6 +161,9 @@ impl PlanExecutor {
             limit: MAX_PLANS,
         };
         let claimed = self.store.claim_plans(&claim).await?;
+        if claimed.is_empty() {
+            return Ok(Vec::new());
+        }
         redrive_store::failpoint!("engine.plan.claimed");
         let held = |plan| HeldPlan {
             plan,
