@@ -257,3 +257,43 @@ fn units_that_no_worker_serves_are_warnings() {
         assert_eq!(rows, [slow, &runs, &partitions, items].map(|detail| (&warns, detail)));
     }
 }
+
+// PLN-3, OPS-4
+#[test]
+fn a_plan_that_disagrees_with_its_units_or_the_journal_is_a_finding() {
+    let lost_outcome = "UPDATE plan_units SET outcome = NULL, outcome_at = NULL WHERE unit_id = 2";
+    let cases = [
+        (
+            "UPDATE plans SET recovered = 1, pending = 1",
+            &["plan:1: pending is 1, but counting the units gives 2 (counts)"][..],
+        ),
+        (
+            lost_outcome,
+            &[
+                "plan:1: changed is 2, but counting the units gives 1 (counts)",
+                "plan:1: the plan is done, but 1 units were neither changed nor skipped (counts)",
+            ],
+        ),
+        (
+            "INSERT INTO journal (at, actor, action, unit, details)
+             SELECT at, actor, action, unit, details FROM journal WHERE action = 'run.retry' AND unit = 'run:1'",
+            &["plan:1: the plan changed 2 units, but the journal has 3 run.retry entries that name \
+               the plan (plan-recorded)"],
+        ),
+    ];
+    for (sql, expected) in cases {
+        let shop = Shop::on_sqlite();
+        shop.submit("bad");
+        shop.submit("bad");
+        shop.run(&["worker", "--drain", "-q", "-q"]).ok();
+        shop.run(&["plan", "new", "retry", "--kind", "run", "--queue", "work", "-q"]).ok();
+        shop.run(&["plan", "apply", "1", "-q"]).ok();
+        shop.run(&["doctor"]).ok();
+        let connection = Connection::open(shop.folder.path().join("store.db")).unwrap();
+        assert!(connection.execute(sql, []).unwrap() > 0, "{sql}");
+        let ended = shop.run(&["doctor", "-o", "json"]);
+        assert_eq!(ended.code, Some(1), "{sql}: {}", ended.stdout);
+        let found: Vec<String> = findings(&ended).into_iter().map(|(_, detail)| detail).collect();
+        assert_eq!(found, expected, "{sql}");
+    }
+}

@@ -16,6 +16,7 @@ use crate::checks::{
     cause_checks::check_causes,
     ledger_reader::PAGE,
     pipeline_checks::check_pipeline_runs,
+    plan_checks::check_plans,
     run_invariants::check_run,
     sample_checks::SampleOfRun,
     unit_checks::{CheckedUnit, check_units, missing_give_up},
@@ -50,8 +51,11 @@ pub enum Invariant {
     RetryTime,
     /// An unfinished unit is claimable, waits for a due time, or is held.
     WakeUp,
-    /// The counts of a pipeline run are the sum of its samples.
+    /// The counts of a pipeline run are the sum of its samples, and those of a plan the sum of its units. A plan that is done
+    /// has come to all of its units.
     Counts,
+    /// The journal names the plan in one entry for each unit that the plan changed.
+    PlanRecorded,
     /// The failures counted by cause and hour are those of the ledger.
     CauseCounts,
     /// The integrity check of the database passes.
@@ -73,6 +77,7 @@ impl Invariant {
             Self::RetryTime => "retry-time",
             Self::WakeUp => "wake-up",
             Self::Counts => "counts",
+            Self::PlanRecorded => "plan-recorded",
             Self::CauseCounts => "cause-counts",
             Self::Integrity => "integrity",
         }
@@ -101,6 +106,7 @@ pub struct Report {
     pub items: u64,
     pub pipeline_runs: u64,
     pub samples: u64,
+    pub plans: u64,
     pub attempts: u64,
     /// Runs read from the raw sink.
     pub raw_partitions: u64,
@@ -140,6 +146,7 @@ pub async fn check(store: &dyn Store) -> Result<Report> {
     check_units::<ItemRecord>(store, &mut report).await?;
     check_units::<SampleOfRun>(store, &mut report).await?;
     check_pipeline_runs(store, &mut report).await?;
+    check_plans(store, &mut report).await?;
     check_causes(store, &mut report).await?;
     Ok(report)
 }

@@ -29,6 +29,9 @@ pub(crate) mod pipeline_invariants;
 pub(crate) mod sample_checks;
 pub(crate) mod sample_invariants;
 
+pub(crate) mod plan_checks;
+pub(crate) mod plan_invariants;
+
 pub(crate) mod cause_checks;
 
 pub(crate) mod raw_checks;
