@@ -46,6 +46,7 @@ mod notify;
 mod partitions;
 mod peers;
 mod pipelines;
+mod plans;
 mod policy;
 mod proxy;
 mod prune;

@@ -179,7 +179,6 @@ pub async fn a_unit_is_listed_once_and_an_incomplete_list_is_not_applied(f: &Fix
     assert_eq!(f.order(PlanId(id.0 + 1), apply).await, PlanChange::Unknown);
 }
 
-// PLN-1
 pub async fn a_draft_can_be_discarded(f: &Fixture) {
     f.dead_runs(3).await;
     let id = f.plan(RETRY).await;

@@ -38,7 +38,7 @@ fn units(step: &PlanStep) -> u32 {
     }
 }
 
-// PLN-1, PLN-2, PLN-4
+// PLN-2, PLN-4
 #[test]
 fn a_plan_moves_only_from_where_it_may() {
     use PlanEvent as E;

@@ -297,7 +297,7 @@ async fn executors_share_plans_and_a_stopped_one_releases_them() {
     assert_eq!(changed, 90, "what one plan changed is skipped by the others");
 }
 
-// PLN-1
+// PLN-2
 #[tokio::test(start_paused = true)]
 async fn a_command_can_execute_its_own_plan() {
     let world = World::after_an_outage(7_000).await;
