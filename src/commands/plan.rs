@@ -28,7 +28,8 @@ const WATCH: Duration = Duration::from_millis(500);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A plan has a frozen list of units. It changes each unit at most once, and only if the unit is as it was when the plan was
-made. Workers, `serve` and `up` execute plans, and so does `plan apply` itself.
+made. Workers without --drain, `serve` and `up` execute plans, and so does `plan apply` itself. After a kill, the first of
+them continues the plan when the lease of the killed process has ended: `lease` in [plans], 30 seconds by default.
 
 Examples:
   redrive plan new retry --kind run --cause 68af3934cc71cda7
@@ -56,11 +57,12 @@ Examples:
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Apply a plan, and wait until it has ended
+    /// Apply a plan, and wait until it has ended or is paused
     #[command(after_help = "\
 The canary is changed first. When all its units have ended, the plan goes on only if less than the share of --abort-if
-failed; the same holds for the rest. Exit code 3: the plan was aborted, and the rest is unchanged. Ctrl-C leaves the plan
-to other processes.
+failed again; the same check applies to the rest. Workers, uploads and pipelines try the units: a canary waits for them.
+Exit code 3: the plan was aborted, and the rest is unchanged. Ctrl-C leaves the plan to other processes, which continue when
+the lease of this one has ended.
 
 Examples:
   redrive plan apply 1
@@ -103,7 +105,11 @@ Examples:
     #[command(after_help = "Examples:\n  redrive plan abort 1 --reason 'still down'")]
     Abort(OrderArgs),
     /// Return the units that the plan made pending and that no worker has started
-    #[command(after_help = "Examples:\n  redrive plan undo 1")]
+    #[command(after_help = "\
+Samples stay as the plan left them.
+
+Examples:
+  redrive plan undo 1")]
     Undo(OrderArgs),
     /// Show a plan with its units by state, cause and outcome
     #[command(after_help = "Examples:\n  redrive plan show 1\n  redrive plan show 1 -o json")]
