@@ -8,7 +8,9 @@ use clap::{Args, Subcommand};
 use redrive::{AbortShare, HumanDuration, PlanId, PlanPace, PlanSettings, PlanStatus};
 use redrive_engine::freeze_plan;
 use redrive_ops::views::{PlanUnitsView, PlanView};
-use redrive_store::{MAX_PAGE, NewPlan, PlanChange, PlanOrder, PlanRecord};
+use redrive_store::{
+    MAX_PAGE, NewPlan, PlanChange, PlanOrder, PlanOutcome, PlanRecord, PlanUnitRecord,
+};
 use serde::Serialize;
 
 use self::selection::PlanTarget;
@@ -117,6 +119,30 @@ Examples:
         /// The id of the plan
         id: PlanId,
     },
+    /// List the units of a plan, with what became of each
+    #[command(after_help = "\
+Units are sorted by id. To get the next page, pass the last id to --after.
+
+Examples:
+  redrive plan units 1 --outcome skipped
+  redrive plan units 1 --limit 10000 -o jsonl")]
+    Units {
+        /// The id of the plan
+        id: PlanId,
+
+        /// Only this outcome: skipped, applied, pending, recovered, same-cause, other-cause, superseded or undone
+        #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
+        outcome: Option<PlanOutcome>,
+
+        /// The most units to print, up to 10000
+        #[arg(long, value_name = "N", default_value_t = 100,
+              value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
+        limit: u32,
+
+        /// Start after this id
+        #[arg(long, value_name = "ID", default_value_t = 0)]
+        after: i64,
+    },
     /// List plans, the newest first
     #[command(after_help = "Examples:\n  redrive plan list")]
     List {
@@ -155,10 +181,28 @@ pub(crate) async fn run(args: PlanArgs, context: &Context) -> Result<Exit, Comma
         PlanCommand::Resume(args) => give(&ops, args, &PlanOrder::Resume, context).await,
         PlanCommand::Abort(args) => give(&ops, args, &PlanOrder::Abort, context).await,
         PlanCommand::Undo(OrderArgs { id, reason }) => {
+            let action = find(&ops, id).await?.action;
+            if !action.can_be_undone() {
+                let refused = format!("{} cannot be undone; nothing was changed", action.name());
+                return Err(CommandError::new(Exit::Refused, refused));
+            }
             order(&ops, id, &PlanOrder::Undo, reason).await?;
             wait(&ops, id, context).await
         }
         PlanCommand::Show { id } => show(&ops, id, context).await,
+        PlanCommand::Units { id, outcome, limit, after } => {
+            let plan = find(&ops, id).await?;
+            let units = ops.store().plan_units_page(id, outcome, after, limit).await;
+            let units = units.map_err(|error| ops.store_error(error))?;
+            let last = units.last().filter(|_| units.len() >= limit as usize);
+            let last = last.map(|unit| unit.unit_id);
+            context.output.list(units.into_iter().map(|unit| PlanUnitRow::new(&plan, unit)))?;
+            if let Some(last) = last {
+                let more = format!("there may be more; continue with --after {last}");
+                context.output.footer(&more)?;
+            }
+            Ok(Exit::Ok)
+        }
         PlanCommand::List { limit } => {
             let plans = ops.store().plans_page(PlanId(i64::MAX), limit).await;
             let plans = plans.map_err(|error| ops.store_error(error))?;
@@ -251,10 +295,13 @@ async fn wait(ops: &OpenStore, id: PlanId, context: &Context) -> Result<Exit, Co
     Ok(if aborted { Exit::Partial } else { exit })
 }
 
+async fn find(ops: &OpenStore, id: PlanId) -> Result<PlanRecord, CommandError> {
+    let found = ops.store().plans_by_id(&[id]).await.map_err(|error| ops.store_error(error))?;
+    found.into_iter().next().ok_or_else(|| unknown(ops, id))
+}
+
 async fn show(ops: &OpenStore, id: PlanId, context: &Context) -> Result<Exit, CommandError> {
-    let store = ops.store();
-    let plan = store.plans_by_id(&[id]).await.map_err(|error| ops.store_error(error))?.pop();
-    let plan = plan.ok_or_else(|| unknown(ops, id))?;
+    let (store, plan) = (ops.store(), find(ops, id).await?);
     let units = store.plan_unit_counts(id).await.map_err(|error| ops.store_error(error))?;
     let view = PlanView::new(&plan, units, store.now());
     if !context.output.is_table() {
@@ -328,4 +375,60 @@ impl TableRow for UnitsRow {
             excerpt(&text(&self.0.refusal)),
         ]
     }
+}
+
+/// A unit of a plan.
+#[derive(Debug, Serialize)]
+struct PlanUnitRow {
+    kind: &'static str,
+    id: i64,
+    /// When the list was frozen.
+    state: String,
+    cause: Option<String>,
+    outcome: Option<PlanOutcome>,
+    new_cause: Option<String>,
+    /// Why it is not changed.
+    reason: Option<String>,
+}
+
+impl PlanUnitRow {
+    fn new(plan: &PlanRecord, unit: PlanUnitRecord) -> Self {
+        let PlanUnitRecord { unit_id, state, cause, outcome, new_cause, reason, refusal, .. } =
+            unit;
+        let reason = reason.or(refusal);
+        let kind = plan.action.kind().name();
+        Self { kind, id: unit_id, state, cause, outcome, new_cause, reason }
+    }
+}
+
+impl TableRow for PlanUnitRow {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("kind"),
+        TableColumn::key("id"),
+        TableColumn::text("state"),
+        TableColumn::text("cause"),
+        TableColumn::text("outcome"),
+        TableColumn::text("new cause"),
+        TableColumn::text("not changed because"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![
+            self.kind.to_owned(),
+            self.id.to_string(),
+            self.state.clone(),
+            text(&self.cause),
+            self.outcome.map_or(String::new(), |outcome| outcome.name().replace('_', " ")),
+            text(&self.new_cause),
+            excerpt(&text(&self.reason)),
+        ]
+    }
+}
+
+fn outcome(name: &str) -> Result<PlanOutcome, String> {
+    PlanOutcome::from_name(&name.replace('-', "_")).ok_or_else(|| {
+        let names = PlanOutcome::ALL.map(|outcome| outcome.name().replace('_', "-"));
+        format!("the outcomes are {}", names.join(", "))
+    })
 }

@@ -1,6 +1,6 @@
 //! `redrive plan`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::shop::Shop;
 
@@ -65,6 +65,10 @@ fn a_unit_that_changed_since_the_plan_was_made_is_skipped() {
         let skipped: Vec<&Value> = skipped.filter(|alike| alike["outcome"] == "skipped").collect();
         assert_eq!(skipped.len(), 1, "{applied}");
         assert_eq!(skipped[0]["units"], 1, "{applied}");
+        let listed = ["plan", "units", "1", "--outcome", "skipped", "-o", "json"];
+        let listed = shop.run(&listed).json();
+        assert_eq!((listed.as_array().unwrap().len(), &listed[0]["id"]), (1, &json!(1)));
+        assert!(listed[0]["reason"].as_str().is_some_and(|why| !why.is_empty()), "{listed}");
     }
 }
 
@@ -95,6 +99,11 @@ fn what_no_plan_can_do_is_refused_with_what_it_can() {
     let shop = Shop::on_sqlite();
     let refused = shop.run(&["plan", "new", "reset", "--kind", "run"]).failed(2);
     assert!(refused.contains("the actions are retry --kind run"), "{refused}");
+    shop.submit("bad");
+    shop.run(&["plan", "new", "cancel", "--kind", "run", "--queue", "work", "-q"]).ok();
+    shop.run(&["plan", "apply", "1", "-q"]).ok();
+    let refused = shop.run(&["plan", "undo", "1"]).failed(4);
+    assert!(refused.contains("run.cancel cannot be undone; nothing was changed"), "{refused}");
     let unknown = shop.run(&["plan", "apply", "7"]).failed(1);
     assert!(unknown.contains("there is no plan 7") && unknown.contains("plan list"), "{unknown}");
 }

@@ -40,7 +40,12 @@ impl PlanAction {
         }
     }
 
-    /// Whether units are tried again: their outcomes are watched, and an undo returns them.
+    /// Whether an undo can return units. The pipeline run of a sample has counted it as open again, and may have moved on.
+    pub fn can_be_undone(self) -> bool {
+        self.redrives() && self != Self::ReprocessSample
+    }
+
+    /// Whether units are tried again: their outcomes are watched.
     pub fn redrives(self) -> bool {
         match self {
             Self::Run(action) => action == RunAction::Retry,
@@ -141,8 +146,9 @@ impl PlanAction {
         match now {
             PlanUnit::Run(run) => match run.state() {
                 RunState::Discovered | RunState::Processing | RunState::WaitingForRetry => None,
-                RunState::Passed | RunState::NeedsReview => recovered,
-                RunState::GivenUp | RunState::Failed => failed(),
+                // A verdict is no failure.
+                RunState::Passed | RunState::NeedsReview | RunState::Failed => recovered,
+                RunState::GivenUp => failed(),
                 RunState::Cancelled => Some((PlanOutcome::Superseded, None)),
             },
             PlanUnit::Item(item) => match item.status {

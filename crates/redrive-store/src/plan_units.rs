@@ -309,7 +309,8 @@ impl PlanAction {
                 let why = missing(self.kind(), frozen.unit_id);
                 return PlanUnitWrite::skip(frozen.unit_id, why);
             };
-            let why = frozen.difference(unit).or_else(|| self.refusal(unit));
+            let why = frozen.difference(unit).or_else(|| frozen.refusal.clone());
+            let why = why.or_else(|| self.refusal(unit));
             if let Some(why) = why {
                 return PlanUnitWrite::skip(frozen.unit_id, why);
             }

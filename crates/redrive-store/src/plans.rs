@@ -146,6 +146,9 @@ impl PlanRecord {
         by: &Operator,
     ) -> std::result::Result<JournalEntry, IllegalTransition> {
         let before = self.status;
+        if *order == PlanOrder::Undo && self.started_at.is_none() {
+            return Err(self.illegal(PlanEvent::Undo));
+        }
         self.move_on(order.event(), by.at)?;
         match order {
             PlanOrder::Apply(settings) => {
@@ -185,6 +188,10 @@ impl PlanRecord {
             PlanEnd::Complete => (PlanEvent::Complete, "done"),
             PlanEnd::Abort(_) => (PlanEvent::Abort, "abort"),
         };
+        // An operator may have paused it meanwhile.
+        if self.status != PlanStatus::Running {
+            return Err(self.illegal(event));
+        }
         self.move_on(event, at)?;
         if let PlanEnd::Abort(why) = end {
             self.stop_reason = Some(why.clone());
@@ -235,6 +242,10 @@ impl PlanRecord {
         if self.counts.pending == 0 {
             self.undo_unit = None;
         }
+    }
+
+    fn illegal(&self, event: PlanEvent) -> IllegalTransition {
+        IllegalTransition { kind: "plan", state: self.status.name(), event: event.name() }
     }
 
     fn move_on(

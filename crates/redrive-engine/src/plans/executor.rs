@@ -128,7 +128,8 @@ impl PlanExecutor {
 
     /// Advances every held plan once, and returns how long none has anything to do.
     async fn turn(&self, held: &mut Vec<HeldPlan>) -> Result<Duration> {
-        if held.len() < MAX_PLANS as usize {
+        // Plans that are only watched keep no other from running.
+        if held.iter().filter(|it| it.is_executed()).count() < MAX_PLANS as usize {
             held.extend(self.claim(None).await?);
         }
         let (mut pause, mut failed, mut place) = (POLL, None, 0);
@@ -282,6 +283,10 @@ impl PlanExecutor {
 }
 
 impl HeldPlan {
+    fn is_executed(&self) -> bool {
+        self.plan.status == PlanStatus::Running || self.plan.undo_unit.is_some()
+    }
+
     /// Takes over what the store answered; false if the lease is lost.
     fn read(&mut self, plan: Option<PlanRecord>, now: Timestamp) -> bool {
         let Some(plan) = plan else { return false };
