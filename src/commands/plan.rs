@@ -108,7 +108,7 @@ Examples:
     Abort(OrderArgs),
     /// Return the units that the plan made pending and that no worker has started
     #[command(after_help = "\
-Samples stay as the plan left them.
+A plan over samples, or one that cancels runs, cannot be undone.
 
 Examples:
   redrive plan undo 1")]
