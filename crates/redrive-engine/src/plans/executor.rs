@@ -110,8 +110,7 @@ impl PlanExecutor {
         let Some(mut held) = self.claim(Some(id)).await?.pop() else { return Ok(None) };
         loop {
             report(&held.plan);
-            let over = held.plan.status != PlanStatus::Running && held.plan.undo_unit.is_none();
-            if over {
+            if !held.is_executed() {
                 let _ = self.store.release_plan(held.plan.lease()).await?;
                 return Ok(Some(held.plan));
             }
@@ -283,6 +282,7 @@ impl PlanExecutor {
 }
 
 impl HeldPlan {
+    /// Whether units are changed or returned; else their outcomes are only watched.
     fn is_executed(&self) -> bool {
         self.plan.status == PlanStatus::Running || self.plan.undo_unit.is_some()
     }
