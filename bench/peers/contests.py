@@ -1,18 +1,22 @@
 """What is compared with what. A peer is a program; a contest is one workload that several of them do.
 
 A driver is called with a mode, a count and a place (a database URL, or an empty folder). It submits that
-many jobs, has them done, checks that they were, and prints one JSON object:
+many jobs, has them done, checks that they were, and prints one JSON object. In the mode "sustained" it is also
+called with a number of seconds; it submits the jobs evenly over them, and has them done meanwhile.
 
     version, settings, keeps    what was measured, in words
     jobs, attempts              what was done, as counted by the handler
     submitted_s, drained_s      how long each took
     forced_wait_s               how long a failed job has to wait at least, whatever one asks for
+    by_second                   how many jobs were done in each second (sustained)
 """
 
 from dataclasses import dataclass
 
 # The contests' counts are for so many; fewer or more scale all of them.
 JOBS = 100_000
+# How long jobs arrive in a sustained contest.
+SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,12 @@ class Contest:
     count: int = JOBS
     rival: str = ""  # the target is about this one alone
     held: bool = False  # each also works while a transaction stays open; the target is what Redrive keeps of its rate
+    half_of: str = ""  # jobs arrive at half the rate at which this contest says the peer can take and do them
+    rounds: int = 0  # at most so many; 0: all
+
+    @property
+    def kept_of(self) -> str:
+        return "the load" if self.half_of else "its rate without"
 
 
 REDRIVE = Peer("redrive", ("python3", "{source}/driver.py"))
@@ -88,7 +98,7 @@ ON_POSTGRES = (
     rust("awa", "awa"),
     python("procrastinate", share=0.02),
 )
-WITH_A_HELD_HORIZON = (REDRIVE, graphile_worker("tuned", 1), node("pg-boss"), rust("awa", "awa"))
+WITH_A_HELD_HORIZON = (REDRIVE, graphile_worker("tuned", 1), node("pg-boss"), rust("awa", "awa", share=0.1))
 ON_SQLITE = (REDRIVE, rust("apalis", "apalis", share=0.03), python("huey"))
 IN_PROCESS = (
     rust("redrive", "retry", "redrive"),
@@ -117,8 +127,21 @@ CONTESTS = (
         RATE,
         WITH_A_HELD_HORIZON,
         0.9,
-        count=200_000,
+        count=2_000_000,
         held=True,
+        rounds=2,
+    ),
+    Contest(
+        "postgres-sustained",
+        "Jobs that arrive on PostgreSQL at half the possible rate, while a transaction stays open",
+        "sustained",
+        "postgres",
+        RATE,
+        WITH_A_HELD_HORIZON,
+        0.9,
+        held=True,
+        half_of="postgres-held",
+        rounds=1,
     ),
     Contest("sqlite", "Jobs on SQLite", "plain", "folder", RATE, ON_SQLITE, 10, rival="huey"),
     Contest(

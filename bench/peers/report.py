@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 
 import plots
-from contests import CONTESTS, JOBS, Contest
+from contests import CONTESTS, JOBS, SECONDS, Contest
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ def lines(contest: Contest, entries: dict) -> list[Line]:
         if "failed" not in entry
     }
     own = figures.get("redrive", ())
-    free = {name: [net(contest, entry["jobs"], turn) for turn in entry.get("free", ())] for name, entry in entries.items()}
+    free = {name: [net(contest, entries[name]["jobs"], turn) for turn in entries[name].get("free", ())] for name in figures}
     found = []
     for peer in contest.peers:
         if peer.name not in entries:
             continue
         turns = figures.get(peer.name, ())
-        pairs = zip(turns, free[peer.name]) if contest.held else zip(own, turns)
+        pairs = zip(turns, free.get(peer.name, ())) if contest.held else zip(own, turns)
         pairs = [pair if contest.measure.higher_is_better else pair[::-1] for pair in pairs]
         ratios = tuple(better / worse for better, worse in pairs)
         found.append(Line(peer.name, peer.reference, entries[peer.name], turns, ratios))
@@ -76,6 +76,10 @@ def lines(contest: Contest, entries: dict) -> list[Line]:
 
 def number(contest: Contest, value: float) -> str:
     return f"{value:,.{contest.measure.decimals}f}".replace(",", " ")
+
+
+def whole(value: int) -> str:
+    return f"{value:,}".replace(",", " ")
 
 
 def ratio(contest: Contest, line: Line) -> str:
@@ -96,7 +100,7 @@ def verdict(contest: Contest, found: list[Line]) -> str:
     if contest.held:
         kept = [line for line in found if line.peer == "redrive" and line.ratio is not None]
         return "".join(
-            f"Redrive keeps {line.ratio:.2f} of its rate ({spread(line)}); {reached(contest, line)}." for line in kept
+            f"Redrive keeps {line.ratio:.2f} of {contest.kept_of} ({spread(line)}); {reached(contest, line)}." for line in kept
         )
     rivals = [line for line in found if line.ratio is not None and line.peer != "redrive" and not line.reference]
     rivals = [line for line in rivals if contest.rival in ("", line.peer)]
@@ -139,7 +143,7 @@ def table(results: dict) -> str:
 
 def page(results: dict) -> str:
     machine, postgres = results["machine"], results["postgres"]
-    short = results["jobs"] < JOBS or results["rounds"] < 3
+    short = results["jobs"] < JOBS or results["rounds"] < 3 or results.get("seconds", SECONDS) < SECONDS
     warning = ["**This was a short run, to try things out: its figures say little.**", ""] if short else []
     parts = [
         "# Beside other systems",
@@ -172,14 +176,15 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
     unit = contest.measure.unit
     waits = any(turn["forced_wait_s"] for line in found for turn in line.entry["rounds"])
     jobs_word = "jobs" if contest.measure.higher_is_better else unit.split("/")[1] + "s"
-    compared = "of its rate without" if contest.held else "Redrive is times as fast"
+    compared = f"of {contest.kept_of}" if contest.held else "Redrive is times as fast"
     columns = ["", "version", unit, "least – most", compared]
     if waits:
         columns += ["forced wait", f"{unit} with it"]
     if contest.measure.higher_is_better:
         columns += ["submitted/s"]
+    columns += ["dead rows, most"] if contest.held else []
     columns += [jobs_word, "keeps"]
-    numeric = {unit, "least – most", compared, "forced wait", f"{unit} with it", "submitted/s", jobs_word}
+    numeric = {"dead rows, most", unit, "least – most", compared, "forced wait", f"{unit} with it", "submitted/s", jobs_word}
     rows = [columns, [("---:" if column in numeric else "---") for column in columns]]
     for line in found:
         entry = line.entry
@@ -196,7 +201,11 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
             row += [f"{wait:.1f} s" if wait else "", number(contest, gross)]
         if contest.measure.higher_is_better:
             row += [number(contest, line.of_turns(lambda turn: jobs / turn["submitted_s"]))]
-        rows.append([*row, f"{jobs:,}".replace(",", " "), entry["keeps"]])
+        if contest.held:
+            # Results of earlier versions have no count.
+            row += [whole(max(turn.get("dead_rows", 0) for turn in entry["rounds"]))]
+        rows.append([*row, whole(jobs), entry["keeps"]])
+    timeline = [f"![{contest.title}: {unit} over time](benchmarks/{contest.name}-time.svg)", ""] if over_time(found) else []
     settings = [f"- {line.peer}: {line.entry['settings']}" for line in found if line.figures]
     return [
         f"## {contest.title}",
@@ -205,6 +214,7 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
         "",
         f"![{contest.title}: {unit} of each](benchmarks/{contest.name}.svg)",
         "",
+        *timeline,
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         "Settings:",
@@ -214,11 +224,18 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
     ]
 
 
+def over_time(found: list[Line]) -> list[tuple[str, list[float]]]:
+    """What each peer did in each second, where that was recorded."""
+    return [(line.peer, line.entry["by_second"]) for line in found if line.figures and line.entry.get("by_second")]
+
+
 def write(results: dict, docs: pathlib.Path) -> None:
     (docs / "benchmarks.md").write_text(page(results))
     (docs / "benchmarks").mkdir(exist_ok=True)
     for contest, found in contests(results):
         (docs / f"benchmarks/{contest.name}.svg").write_text(plots.bars(contest, found))
+        if series := over_time(found):
+            (docs / f"benchmarks/{contest.name}-time.svg").write_text(plots.lines(contest, series))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Runs the contests in rounds, each peer in turn, and has the report written. Started by scripts/peers.
 
-    run.py CACHE [--rounds N] [--jobs N] [--only PEER]… [--print]
+Some contests alone replace their part of the page, if the other parts are of the same day and machine.
+
+    run.py CACHE [--rounds N] [--jobs N] [--seconds N] [--only PEER]… [--contest CONTEST]… [--print]
 
 Peers take turns within a round, so that a slow minute of the machine hits all of them. Every turn has a
 database or a folder of its own.
@@ -11,17 +13,21 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 import machine
 import report
-from contests import CONTESTS, JOBS, Contest, Peer
+from contests import CONTESTS, JOBS, SECONDS, Contest, Peer
 
 SOURCE = pathlib.Path(__file__).resolve().parent
 ROOT = SOURCE.parent.parent
+RECORDED = ROOT / "docs/benchmarks/results.json"
 TURN_LIMIT_S = 240
+DEAD_ROWS_INTERVAL_S = 2
 
 
 def main() -> None:
@@ -29,7 +35,9 @@ def main() -> None:
     parser.add_argument("cache", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--seconds", type=int, default=SECONDS)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--contest", action="append", default=[])
     parser.add_argument("--print", action="store_true")
     arguments = parser.parse_args()
 
@@ -39,10 +47,16 @@ def main() -> None:
         "postgres": machine.postgres(server),
         "rounds": arguments.rounds,
         "jobs": arguments.jobs,
-        "contests": {contest.name: {} for contest in CONTESTS},
+        "seconds": arguments.seconds,
     }
+    named = arguments.contest or [contest.name for contest in CONTESTS]
+    writes = not arguments.print and not arguments.only
+    others = recorded_contests(results) if arguments.contest and writes else {}
+    results["contests"] = {contest.name: {} if contest.name in named else others.get(contest.name, {}) for contest in CONTESTS}
     for round_number in range(1, arguments.rounds + 1):
         for contest in CONTESTS:
+            if round_number > (contest.rounds or round_number) or contest.name not in named:
+                continue
             entries = results["contests"][contest.name]
             for peer in contest.peers:
                 if not takes_part(peer, arguments.only):
@@ -50,10 +64,15 @@ def main() -> None:
                 entry = entries.setdefault(peer.name, {"rounds": []})
                 if "failed" in entry:
                     continue
-                # Without the open transaction first.
-                for held in (False, True)[: 1 + contest.held]:
+                count, seconds = round(contest.count * peer.share * arguments.jobs / JOBS), ()
+                if contest.half_of:
+                    rate = half_rate(results["contests"][contest.half_of].get(peer.name, {}))
+                    count, seconds = round(rate * arguments.seconds), (arguments.seconds,)
+                    entry["free"] = [{"drained_s": arguments.seconds, "forced_wait_s": 0}]
+                # Without the open transaction first; a load needs no turn to be known.
+                for held in (False, True)[bool(contest.half_of) : 1 + contest.held]:
                     say(f"round {round_number} of {arguments.rounds}, {contest.name}, {peer.name}: ")
-                    took = turn(contest, peer, arguments, server, held)
+                    took = turn(contest, peer, arguments.cache, server, held, max(1, count), *seconds)
                     say(took.get("failed") or report.figure(contest, took))
                     say("\n")
                     record(entry, took, "free" if contest.held and not held else "rounds")
@@ -64,45 +83,70 @@ def main() -> None:
     recorded = json.dumps(results, indent=1) + "\n"
     (arguments.cache / "results.json").write_text(recorded)
     print(report.table(results))
-    if not arguments.print and not arguments.only:
-        (ROOT / "docs/benchmarks").mkdir(exist_ok=True)
-        (ROOT / "docs/benchmarks/results.json").write_text(recorded)
+    if writes:
+        RECORDED.parent.mkdir(exist_ok=True)
+        RECORDED.write_text(recorded)
         report.write(results, ROOT / "docs")
         say("written: docs/benchmarks.md\n")
+
+
+def recorded_contests(results: dict) -> dict:
+    """What the page says of contests that are not run again. Figures of another day or machine do not stand beside new ones."""
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    same = all(
+        describe(recorded) == describe(results)
+        for describe in (
+            lambda it: it.get("jobs"),
+            lambda it: {name: value for name, value in it.get("machine", {}).items() if name != "fsync_ms"},
+            lambda it: it.get("postgres"),
+        )
+    )
+    if not same:
+        say("docs/benchmarks.md has figures of another day, machine or number of jobs; they are dropped\n")
+    return recorded["contests"] if same else {}
 
 
 def takes_part(peer: Peer, only: list[str]) -> bool:
     return not only or peer.name == "redrive" or peer.folder in only
 
 
-def turn(contest: Contest, peer: Peer, arguments: argparse.Namespace, server: str, held: bool) -> dict:
+def half_rate(entry: dict) -> float:
+    """Half of what a peer can do when jobs are submitted and done at the same time."""
+    took = [turn["submitted_s"] + turn["drained_s"] for turn in entry.get("free", ())]
+    return entry["jobs"] / statistics.median(took) / 2 if took else 0.0
+
+
+def turn(contest: Contest, peer: Peer, cache: pathlib.Path, server: str, held: bool, count: int, *seconds: int) -> dict:
     """One peer's turn, or why there was none."""
-    cache = arguments.cache.resolve()
+    cache = cache.resolve()
     missing = cache / peer.folder / "failed"
+    if seconds and count == 1:
+        return {"failed": f"has no rate in {contest.half_of}"}
     if missing.exists():
         return {"failed": "cannot be installed: " + reason(missing.read_text(), server)}
-    count = max(1, round(contest.count * peer.share * arguments.jobs / JOBS))
-    with place(contest, cache, server, held) as where:
+    limit_s = TURN_LIMIT_S + 2 * sum(seconds)
+    with place(contest, cache, server, held) as where, dead_rows(contest, where) as dead:
         command = [
             part.format(source=SOURCE / peer.folder, cache=cache / peer.folder, built=cache / "built/release")
             for part in peer.command
         ]
         try:
             ended = subprocess.run(
-                [*command, contest.mode, str(count), where],
+                [*command, contest.mode, str(count), where, *map(str, seconds)],
                 capture_output=True,
                 text=True,
-                timeout=TURN_LIMIT_S,
+                timeout=limit_s,
                 cwd=cache,
             )
         except subprocess.TimeoutExpired:
-            return {"failed": f"{count} were not done within {TURN_LIMIT_S} s"}
+            return {"failed": f"{count} were not done within {limit_s} s"}
         except OSError as error:
             return {"failed": f"cannot be started: {error.strerror}"}
     if ended.returncode != 0:
         (cache / f"{peer.name}.log").write_text(ended.stderr)
         return {"failed": reason(ended.stderr, server) or f"exit code {ended.returncode}"}
-    return json.loads(ended.stdout.splitlines()[-1])
+    took = json.loads(ended.stdout.splitlines()[-1])
+    return {**took, "dead_rows": dead.most} if contest.held else took
 
 
 def record(entry: dict, took: dict, turns: str) -> None:
@@ -112,7 +156,32 @@ def record(entry: dict, took: dict, turns: str) -> None:
         return
     for words in ("version", "settings", "keeps", "jobs"):
         entry[words] = took.pop(words)
+    if by_second := took.pop("by_second", []):
+        entry["by_second"] = by_second
     entry.setdefault(turns, []).append({name: round(value, 6) for name, value in took.items()})
+
+
+class dead_rows:
+    """Watches how many dead rows a database has at most."""
+
+    def __init__(self, contest: Contest, url: str) -> None:
+        self.url, self.most, self.over = url, 0, threading.Event()
+        self.watching = threading.Thread(target=self.watch) if contest.held else None
+
+    def watch(self) -> None:
+        while not self.over.wait(DEAD_ROWS_INTERVAL_S):
+            count = machine.query(self.url, "SELECT coalesce(sum(n_dead_tup), 0) FROM pg_stat_user_tables")
+            self.most = max(self.most, int(count))
+
+    def __enter__(self) -> "dead_rows":
+        if self.watching:
+            self.watching.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.over.set()
+        if self.watching:
+            self.watching.join()
 
 
 class place:

@@ -1,4 +1,4 @@
-// graphile-worker: driver.mjs documented|tuned PROCESSES plain|failing JOBS DATABASE_URL
+// graphile-worker: driver.mjs documented|tuned PROCESSES plain|failing|sustained JOBS DATABASE_URL [SECONDS]
 // Its guide to performance says what is fast: a local queue, and ends of jobs that are written together. The tuned
 // queue is larger than in its own measurements, because it is faster so here.
 
@@ -10,7 +10,7 @@ import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
 
 const [set, mode, url] = [process.argv[2], process.argv[4], process.argv[6]];
-const [processes, jobs] = [Number(process.argv[3]), Number(process.argv[5])];
+const [processes, jobs, seconds] = [Number(process.argv[3]), Number(process.argv[5]), Number(process.argv[7])];
 const submitBatch = 1000;
 const documented = { concurrency: 24, localQueue: 500 };
 // More at once is as fast where nothing fails, and faster where something does.
@@ -68,20 +68,24 @@ async function measure() {
     const utils = await makeWorkerUtils({ pgPool: pool, logger });
     await utils.migrate();
 
+    const submit = async (from, to) => {
+        for (let first = from; first < to; first += submitBatch) {
+            const size = Math.min(submitBatch, to - first);
+            const batch = Array.from({ length: size }, (_, index) => ({
+                identifier: "noop",
+                payload: { document: "s3://bucket/2026/03/01/part-00017.json", page: 17, n: first + index },
+            }));
+            await utils.addJobs(batch);
+        }
+    };
     const submitStart = performance.now();
-    for (let first = 0; first < jobs; first += submitBatch) {
-        const size = Math.min(submitBatch, jobs - first);
-        const batch = Array.from({ length: size }, (_, index) => ({
-            identifier: "noop",
-            payload: { document: "s3://bucket/2026/03/01/part-00017.json", page: 17, n: first + index },
-        }));
-        await utils.addJobs(batch);
-    }
+    if (mode !== "sustained") await submit(0, jobs);
     const submitted_s = (performance.now() - submitStart) / 1000;
 
     const drainStart = performance.now();
     children.forEach((child) => child.send("start"));
     const runner = await work(counts[0]);
+    const by_second = mode === "sustained" ? await arrive(submit, () => total("done")) : [];
     while (total("done") < jobs || (await left()) > 0) await sleep(2);
     const drained_s = (performance.now() - drainStart) / 1000;
     await runner.stop();
@@ -99,8 +103,9 @@ async function measure() {
             version: JSON.parse(readFileSync(manifest)).version,
             settings: [...named, processes === 1 ? "1 process" : `${processes} processes`].join(", "),
             keeps: "nothing: finished jobs are deleted",
-            submitted_s,
+            submitted_s: mode === "sustained" ? drained_s : submitted_s,
             drained_s,
+            by_second,
             forced_wait_s: mode === "failing" ? retryDelay_s : 0,
             jobs,
             attempts: total("attempts"),
@@ -108,6 +113,23 @@ async function measure() {
     );
     await utils.release();
     await pool.end();
+}
+
+// Submits evenly over a time, and counts what is done in each second until all is done.
+async function arrive(submit, done) {
+    const start = performance.now();
+    const by_second = [];
+    for (let [submitted, counted] = [0, 0]; counted < jobs; await sleep(100)) {
+        const due = Math.floor(Math.min((performance.now() - start) / 1000 / seconds, 1) * jobs);
+        await submit(submitted, due);
+        submitted = due;
+        const now = done();
+        if (performance.now() - start >= (by_second.length + 1) * 1000 || now >= jobs) {
+            by_second.push(now - counted);
+            counted = now;
+        }
+    }
+    return by_second;
 }
 
 // Jobs that are done are deleted.

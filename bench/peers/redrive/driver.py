@@ -1,4 +1,4 @@
-"""Redrive: driver.py plain|failing|partitions COUNT PLACE. Runs `redrive-bench workload` and prints its figures as the other drivers do."""
+"""Redrive: driver.py plain|failing|sustained|partitions COUNT PLACE [SECONDS]. Runs `redrive-bench workload` and prints its figures as the other drivers do."""
 
 import json
 import os
@@ -6,17 +6,19 @@ import pathlib
 import subprocess
 import sys
 
-WORK = {"plain": "runs", "failing": "failing-runs", "partitions": "partitions"}
+WORK = {"plain": "runs", "failing": "failing-runs", "sustained": "sustained", "partitions": "partitions"}
 CONNECTIONS = 2
 
 
-def main(mode: str, count: int, place: str) -> None:
+def main(mode: str, count: int, place: str, *seconds: str) -> None:
     store = place if "://" in place else f"sqlite:{pathlib.Path(place) / 'redrive.db'}"
     # As Dagster does; Prefect does all partitions at once.
     at_once = 1 if mode == "partitions" else 256
     settings = ["--concurrency", str(at_once), "--connections", str(CONNECTIONS)]
+    settings += ["--seconds", *seconds] if seconds else []
     measured = run("workload", WORK[mode], "--count", str(count), *settings, "--store", store, "-o", "json")
-    value = {row["measure"]: row["value"] for row in json.loads(measured)}
+    rows = json.loads(measured)
+    value = {row["measure"]: row["value"] for row in rows}
     print(
         json.dumps(
             {
@@ -27,6 +29,7 @@ def main(mode: str, count: int, place: str) -> None:
                 "attempts": int(value["handled"]),
                 "submitted_s": value["submitted in"],
                 "drained_s": value["drained in"],
+                "by_second": [row["value"] for row in rows if row["measure"] == "in a second"],
                 "forced_wait_s": 0,
             }
         )
@@ -38,4 +41,4 @@ def run(*arguments: str) -> str:
     return subprocess.run([program, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
