@@ -51,11 +51,7 @@ impl<R: Changeable> FromArgMatches for ActionCommand<R> {
         let (action, matches) = given.ok_or_else(unknown)?;
         let mut options = ActionOptions::default();
         for option in action.options {
-            let value = match option.kind {
-                OptionKind::Flag => matches.get_flag(option.name).then_some("true"),
-                _ => matches.get_one::<String>(option.name).map(String::as_str),
-            };
-            if let Some(value) = value {
+            if let Some(value) = option_value(option, matches) {
                 let invalid = |allowed| Error::raw(ErrorKind::InvalidValue, allowed);
                 options.set(option.name, value).map_err(invalid)?;
             }
@@ -72,10 +68,18 @@ impl<R: Changeable> FromArgMatches for ActionCommand<R> {
 /// `None` if a command with arguments of its own does the action.
 fn subcommand<R: Changeable>(action: &'static ActionDeclaration<R>) -> Option<Command> {
     let command = Command::new(action.name).about(action.about()).after_help(action.help()?);
-    Some(ChangeArgs::<R>::augment_args(command).args(action.options.iter().map(arg)))
+    Some(ChangeArgs::<R>::augment_args(command).args(action.options.iter().map(option_arg)))
 }
 
-fn arg(option: &'static ActionOption) -> Arg {
+/// The value of an option, if it is given.
+pub(crate) fn option_value<'a>(option: &ActionOption, matches: &'a ArgMatches) -> Option<&'a str> {
+    match option.kind {
+        OptionKind::Flag => matches.get_flag(option.name).then_some("true"),
+        _ => matches.get_one::<String>(option.name).map(String::as_str),
+    }
+}
+
+pub(crate) fn option_arg(option: &'static ActionOption) -> Arg {
     let arg = Arg::new(option.name).long(option.name.replace('_', "-")).help(option.help);
     match option.kind {
         OptionKind::Flag => arg.action(ArgAction::SetTrue),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    causes, check, completions, consume, daemon, db, dlq, doctor, init, pipeline, plan, policy,
-    prune, queue, runs, serve, state, status, token, up, uploads, why, worker,
+    causes, check, completions, consume, daemon, db, dlq, doctor, gate, init, pipeline, plan,
+    policy, prune, queue, runs, serve, state, status, token, up, uploads, why, worker,
 };
 
 #[derive(Debug, Parser)]
@@ -126,6 +126,8 @@ pub(crate) enum CliCommand {
     Runs(runs::RunsArgs),
     /// Pause, resume and list queues
     Queue(queue::QueueArgs),
+    /// List, close and open gates, which keep units back from a service
+    Gate(gate::GateArgs),
     /// Add, send, list and reset items of uploads
     Uploads(uploads::UploadsArgs),
     /// Run pipelines and show their results

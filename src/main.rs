@@ -1,6 +1,7 @@
 //! The `redrive` program: parses the command line and runs one command.
 
 mod action_command;
+mod bulk;
 mod cli;
 mod commands;
 mod confirm;
@@ -11,6 +12,7 @@ mod logging;
 mod open_store;
 mod operator;
 mod output;
+mod plan_execution;
 mod resource;
 mod screen;
 mod server_setup;

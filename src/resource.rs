@@ -15,6 +15,7 @@ use redrive_store::{MAX_BATCH, MAX_PAGE, PageLimit, Selection, SelectionTerm, St
 use serde::Serialize;
 
 use crate::{
+    bulk::act_on_all,
     confirm::confirm,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
@@ -219,6 +220,10 @@ pub(crate) struct ChangeArgs<R: Resource> {
     #[arg(long)]
     pub(crate) all: bool,
 
+    /// Keep the plan of the change as a draft; `redrive plan apply` applies it
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) plan: bool,
+
     #[command(flatten)]
     pub(crate) how: ChangeFlags,
 }
@@ -274,7 +279,7 @@ pub(crate) async fn act<R: Changeable>(
         ("--force", options.force),
     ];
     let flags = flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned());
-    let by = operator(args.how.reason);
+    let by = operator(args.how.reason.clone());
     let mut request = ChangeRequest {
         options,
         by: &by,
@@ -284,13 +289,28 @@ pub(crate) async fn act<R: Changeable>(
         flags: flags.collect(),
     };
     let mut ids = args.ids;
+    ids.extend(R::named(&request.selection));
+    let plan_action = match &action {
+        UnitAction::Own(own) if ids.is_empty() => R::plan_action(*own, &request.options),
+        _ => None,
+    };
+    if let Some(plan_action) = plan_action {
+        let selection = &request.selection;
+        let how = (args.plan, args.how);
+        let (exit, _) = act_on_all(&ops, declared, plan_action, selection, how, context).await?;
+        return Ok(exit);
+    }
+    if args.plan {
+        let why = match ids.is_empty() {
+            true => format!("--plan: no plan does `redrive {command}`"),
+            false => "--plan: a plan is made for filters, and the units are named".to_owned(),
+        };
+        let help = "without --plan the command does it at once; --dry-run only shows it";
+        return Err(CommandError::usage(why).help(help));
+    }
     if ids.is_empty() {
-        let matching = R::matching(&ops, declared, &action, &request, usize::MAX).await;
-        let matching = matching.map_err(|error| ops.store_error(error))?;
-        if matching.omits_unchanged {
-            context.output.note(&format!("further {}s need no change and are not shown", R::NOUN));
-        }
-        ids = matching.ids;
+        let matching = ops.in_states::<R>(declared.states, &request.selection, usize::MAX).await;
+        ids = matching.map_err(|error| ops.store_error(error))?;
     }
     ids.sort_unstable();
     ids.dedup();
@@ -338,7 +358,7 @@ pub(crate) async fn apply<R: Changeable>(
     };
     let written = ops.change::<R>(action, request, ids, &mut report).await;
     printed?;
-    let exit = listing.end()?;
+    let exit = listing.end(0)?;
     written.map_err(|error| {
         let help = format!("the other {}s are unchanged; run the command again for them", R::NOUN);
         ops.store_error(error).help(help)
@@ -363,9 +383,9 @@ impl TableRow for UnitChange {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let before = self.before.unwrap_or_default().replace('_', " ");
+        let before = self.before.as_deref().unwrap_or_default().replace('_', " ");
         let outcome = self.outcome.name().replace('_', " ");
-        vec![self.unit.to_string(), outcome, before, self.why.clone().unwrap_or_default()]
+        vec![self.unit.clone(), outcome, before, self.why.clone().unwrap_or_default()]
     }
 }
 
@@ -385,10 +405,13 @@ impl<'a> ChangeListing<'a> {
         self.listing.add(changes)
     }
 
-    /// Ends the list. Returns the exit code.
-    pub(crate) fn end(self) -> Result<Exit, CommandError> {
+    /// Ends the list. Returns the exit code. So many refused units, at least, a flag allows.
+    pub(crate) fn end(self, overridable: u64) -> Result<Exit, CommandError> {
         let hidden = self.listing.end()?;
-        let OutcomeCounts { done, already, overridable, refused } = self.counts;
+        let OutcomeCounts { done, already, .. } = self.counts;
+        let refused = self.counts.overridable + self.counts.refused;
+        let overridable = overridable.max(self.counts.overridable).min(refused);
+        let refused = refused - overridable;
         let verb = if self.dry_run { "would be done" } else { "done" };
         let mut summary = format!("{done} {verb}");
         if already > 0 {

@@ -1,11 +1,25 @@
-//! Keeps progress bars at the bottom of the terminal and other lines above them.
+//! Keeps progress bars at the bottom of the terminal and other lines above them; refreshes in place.
 
 use std::{
     io::{self, Write},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use indicatif::MultiProgress;
+
+/// Clears a terminal.
+pub(crate) const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// The shortest pause between two queries of the state of everything.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pause is this many times as long as the query, which may count every run.
+const PAUSE_FACTOR: u32 = 20;
+
+pub(crate) fn pause_after(query: Duration) -> Duration {
+    MIN_PAUSE.max(query * PAUSE_FACTOR)
+}
 
 static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
 

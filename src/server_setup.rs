@@ -15,6 +15,7 @@ use crate::{
     context::Context,
     exit::{CommandError, Exit},
     open_store::OpenStore,
+    worker_set::plan_executor,
 };
 
 /// Binds the server to the address of the flag, or else of the configuration. Uploads are sent as
@@ -38,6 +39,7 @@ pub(crate) async fn listen(
         pipelines: pipelines.collect::<Result<_, _>>().map_err(start_error)?,
         uploads: uploads(ops, worker, &context.traces()),
         archive: ops.config.as_ref().and_then(|config| config.archive()),
+        plans: plan_executor(ops.partitions().clone(), worker.clone(), ops.config.as_ref()),
         write_times: context.write_times.clone(),
     };
     Server::listen(address, setup).await.map_err(|error| match error {
@@ -62,11 +64,11 @@ fn uploads(ops: &OpenStore, worker: &WorkerId, traces: &Traces) -> Uploads {
     let declared = ops
         .config
         .iter()
-        .flat_map(|config| config.uploads.iter().map(|upload| (upload, config.folder.as_path())));
-    let senders = declared.map(|(upload, folder)| {
+        .flat_map(|config| config.uploads.iter().map(move |upload| (upload, config)));
+    let senders = declared.map(|(upload, config)| {
         let (store, content) = (ops.store().clone(), ops.content().clone());
         let (worker, traces) = (worker.clone(), traces.clone());
-        let sender = build_upload(upload, folder, store, content, worker, None, traces);
+        let sender = build_upload(upload, config, store, content, worker, None, traces);
         let sender = sender.map_err(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(upload = upload.name, error, "this server cannot send the upload");

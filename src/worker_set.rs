@@ -5,10 +5,10 @@ use std::sync::Arc;
 use redrive::{
     Engine, HumanDuration, build_notifier, build_pipeline, build_queue, build_source,
     config::{Config, PlansConfig},
-    open_raw_sink,
+    declared_gates, open_raw_sink,
 };
 use redrive_engine::{
-    Notifier, Pipeline, PlanExecutor, Queue, Source, WorkerLimits, random_worker_id,
+    Control, Notifier, Pipeline, PlanExecutor, Queue, Source, WorkerLimits, random_worker_id,
 };
 use redrive_store::{Store, WorkerId};
 
@@ -58,12 +58,16 @@ pub(crate) fn new_worker_id() -> Result<WorkerId, CommandError> {
 
 /// Executes plans with the lease of `[plans]`.
 pub(crate) fn plan_executor(
-    store: Arc<dyn Store>,
+    partitions: Control,
     process: WorkerId,
     config: Option<&Config>,
 ) -> PlanExecutor {
     let plans = config.map_or_else(PlansConfig::default, |config| config.plans);
-    PlanExecutor::new(store, process).with_lease(plans.lease)
+    let sources = config.into_iter().flat_map(|config| &config.sources);
+    PlanExecutor::new(partitions.store().clone(), process)
+        .with_partitions(partitions)
+        .with_sources(sources.map(|source| source.name.clone()))
+        .with_lease(plans.lease)
 }
 
 impl WorkerSet {
@@ -170,6 +174,7 @@ impl WorkerSet {
         let engine = Engine::new(store)
             .with_jitter_seed(config.jitter_seed)
             .with_traces(context.traces())
+            .with_gates(declared_gates(config))
             .with_write_times(context.write_times.clone());
         let engine = self.queues.into_iter().fold(engine, Engine::with_queue);
         let engine = self.sources.into_iter().fold(engine, Engine::with_source);

@@ -12,8 +12,8 @@ CREATE TABLE redrive.schema_migrations (
     applied_at timestamptz NOT NULL
 );
 
--- Runs. A claim does not change a run, nor does a success at the first attempt: whether a run is ready, due, held or has
--- passed is known by the tables below. The view run_records puts them together.
+-- Runs as they were submitted. Nothing but an edit of the payload changes a row: where a run is, and what became of it, is
+-- known by the tables below. The view run_records puts them together.
 CREATE TABLE redrive.runs (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue            text COLLATE "C" NOT NULL,
@@ -21,10 +21,25 @@ CREATE TABLE redrive.runs (
     payload          text NOT NULL,
     submitted_at     timestamptz NOT NULL,
     not_before       timestamptz,
-    idempotency_key  text COLLATE "C",
-    -- A discovered run that is neither ready nor due nor held has passed.
-    status           text NOT NULL DEFAULT 'discovered' CHECK (status IN
+    idempotency_key  text COLLATE "C"
+);
+
+CREATE UNIQUE INDEX runs_idempotency ON redrive.runs (queue, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- What is known of runs beyond their submission: of those that failed and have not passed, and that ended otherwise than by
+-- a pass. A pass removes the row, unless it has a long result. A run without a row that is neither ready nor due nor
+-- held has passed, and so has one whose row says discovered. A held run keeps its row.
+CREATE TABLE redrive.run_states (
+    id               bigint PRIMARY KEY,
+    -- As in the run.
+    queue            text COLLATE "C" NOT NULL,
+    category         text COLLATE "C" NOT NULL,
+    submitted_at     timestamptz NOT NULL,
+    status           text NOT NULL CHECK (status IN
                      ('discovered', 'passed', 'needs_review', 'failed', 'error', 'cancelled')),
+    -- Whether next_retry_at is set, for an index that another time does not change.
+    waits            boolean NOT NULL DEFAULT false,
     attempts         bigint NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     -- The attempts before the last retry by an operator, which starts the count again.
     attempts_at_reset bigint NOT NULL DEFAULT 0 CHECK (attempts_at_reset >= 0),
@@ -32,24 +47,23 @@ CREATE TABLE redrive.runs (
     deferrals        bigint NOT NULL DEFAULT 0 CHECK (deferrals >= 0),
     next_retry_at    timestamptz,
     first_attempt_at timestamptz,
-    error_class      text CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
-    error_message    text,
-    result           text,
-    -- The epoch of the last lease that ended otherwise than by a success at the first attempt.
+    last_failure_at  timestamptz,
+    -- The epoch of the last lease that ended.
     lease_epoch      bigint NOT NULL DEFAULT 0,
+    error_class      text CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
     error_code       text,
+    error_message    text,
     -- The cause of the last failure.
     fingerprint      text COLLATE "C",
-    last_failure_at  timestamptz
-) WITH (fillfactor = 90);
+    result           text,
+    CONSTRAINT run_states_wait_until CHECK (waits = (next_retry_at IS NOT NULL))
+) WITH (fillfactor = 80);
 
 -- Runs by their cause: those that wait or are stuck.
-CREATE INDEX runs_cause ON redrive.runs (fingerprint, id) INCLUDE (next_retry_at) WHERE status = 'error';
-CREATE INDEX runs_open ON redrive.runs (id) WHERE status = 'error';
+CREATE INDEX run_states_cause ON redrive.run_states (fingerprint, id) INCLUDE (waits) WHERE status = 'error';
 -- Runs that ended otherwise than most, for lists by state.
-CREATE INDEX runs_not_passed ON redrive.runs (status, id) WHERE status IN ('needs_review', 'failed', 'cancelled');
-CREATE UNIQUE INDEX runs_idempotency ON redrive.runs (queue, idempotency_key)
-    WHERE idempotency_key IS NOT NULL;
+CREATE INDEX run_states_not_passed ON redrive.run_states (status, id)
+    WHERE status IN ('needs_review', 'failed', 'cancelled');
 
 -- Runs that a claim may take, in the order of claims. A claim deletes its rows.
 CREATE TABLE redrive.ready_runs (
@@ -59,6 +73,8 @@ CREATE TABLE redrive.ready_runs (
     id           bigint NOT NULL,
     -- Whether the run is discovered, and not in error.
     fresh        boolean NOT NULL,
+    -- Whether run_states has a row for it, which spares claims a look at those that have none.
+    has_state    boolean NOT NULL DEFAULT false,
     CONSTRAINT ready_runs_key PRIMARY KEY (queue, category, submitted_at, id)
 );
 
@@ -199,6 +215,7 @@ CREATE TABLE redrive.partition_work (
     paused_at    timestamptz,
     paused_by    text,
     pause_reason text,
+    customer_id  text COLLATE "C" NOT NULL DEFAULT '',
     CONSTRAINT partition_work_request_is_whole CHECK (
         (kind IS NULL) = (lane IS NULL) AND (kind IS NULL) = (requested_at IS NULL)
         AND (kind IS NULL) = (requested_by IS NULL)),
@@ -211,6 +228,9 @@ CREATE TABLE redrive.partition_work (
 
 -- Claims read one range per lane.
 CREATE INDEX partition_work_ready ON redrive.partition_work (source, lane, requested_at, id)
+    WHERE kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL;
+-- Claims behind gates read one range per customer and lane.
+CREATE INDEX partition_work_customers ON redrive.partition_work (source, customer_id, lane, requested_at, id)
     WHERE kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL;
 -- Held work, so that the search for ended leases does not read waiting requests.
 CREATE INDEX partition_work_held ON redrive.partition_work (id) WHERE lease_owner IS NOT NULL;
@@ -259,6 +279,7 @@ CREATE TABLE redrive.pipeline_runs (
 CREATE INDEX pipeline_runs_live ON redrive.pipeline_runs (pipeline, id) WHERE status = 'running';
 CREATE INDEX pipeline_runs_held ON redrive.pipeline_runs (id) WHERE lease_owner IS NOT NULL;
 
+-- A claim and each stage update all samples of a page at once; with less than half of it in use, no index changes.
 CREATE TABLE redrive.samples (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_id           bigint NOT NULL REFERENCES redrive.pipeline_runs (id),
@@ -289,6 +310,8 @@ CREATE TABLE redrive.samples (
     -- What the line of the source was.
     line_hash        bigint,
     last_failure_at  timestamptz,
+    -- What the sample passes gates with at its stage. Unknown until a claim behind gates finds the sample.
+    gate_key         text COLLATE "C",
     CONSTRAINT samples_line UNIQUE (run_id, line),
     CONSTRAINT samples_ended_is_free
         CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
@@ -296,7 +319,7 @@ CREATE TABLE redrive.samples (
     CONSTRAINT samples_alive_has_data CHECK (data IS NOT NULL OR status = 'dlq'),
     CONSTRAINT samples_dead_has_an_error CHECK (status <> 'dlq' OR error_message IS NOT NULL),
     CONSTRAINT samples_lease_is_whole CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 45);
 
 -- Claims read these two indexes. Held samples are among the open ones, whose number the read-ahead limits. No index
 -- has the lease or the stage of a held sample, so neither a claim nor an advance to the next stage under the same
@@ -340,8 +363,8 @@ CREATE TABLE redrive.attempts (
     UNIQUE (unit_id, kind, stage, attempt)
 );
 
--- The ledger of runs that passed at their first attempt: one row per finish, claim and block of 256 ids. The view
--- pass_attempts has them as rows. Numbers are those of the ledger.
+-- The ledger of attempts by which runs passed: one row per finish, claim and block of 256 ids. The view pass_attempts has
+-- them as rows. Numbers are those of the ledger. Runs that failed before have rows of their own, with what was known of them.
 CREATE TABLE redrive.run_passes (
     id         bigint PRIMARY KEY DEFAULT nextval('redrive.attempts_id_seq'),
     block      bigint NOT NULL,
@@ -351,14 +374,26 @@ CREATE TABLE redrive.run_passes (
     started_at timestamptz[] NOT NULL,
     ended_at   timestamptz[] NOT NULL,
     results    text[],
+    -- Not of first attempts.
+    attempts          bigint[],
+    attempts_at_reset bigint[],
+    first_attempt_at  timestamptz[],
+    last_failure_at   timestamptz[],
     CONSTRAINT run_passes_are_whole CHECK (
         cardinality(started_at) = cardinality(run_ids) AND cardinality(ended_at) = cardinality(run_ids)
-        AND (results IS NULL OR cardinality(results) = cardinality(run_ids)))
+        AND (results IS NULL OR cardinality(results) = cardinality(run_ids))),
+    CONSTRAINT run_passes_know_the_past CHECK (
+        attempts IS NULL OR cardinality(attempts) = cardinality(run_ids)
+            AND cardinality(attempts_at_reset) = cardinality(run_ids)
+            AND cardinality(first_attempt_at) = cardinality(run_ids)
+            AND cardinality(last_failure_at) = cardinality(run_ids))
 );
 
 -- Not compressed: that costs more than it saves.
 ALTER TABLE redrive.run_passes ALTER COLUMN run_ids SET STORAGE EXTERNAL,
-    ALTER COLUMN started_at SET STORAGE EXTERNAL, ALTER COLUMN ended_at SET STORAGE EXTERNAL;
+    ALTER COLUMN started_at SET STORAGE EXTERNAL, ALTER COLUMN ended_at SET STORAGE EXTERNAL,
+    ALTER COLUMN attempts SET STORAGE EXTERNAL, ALTER COLUMN attempts_at_reset SET STORAGE EXTERNAL,
+    ALTER COLUMN first_attempt_at SET STORAGE EXTERNAL, ALTER COLUMN last_failure_at SET STORAGE EXTERNAL;
 CREATE INDEX run_passes_block ON redrive.run_passes (block);
 
 -- What is known of a run, wherever it is stored.
@@ -368,17 +403,19 @@ SELECT
     CASE
         WHEN held.epoch IS NOT NULL THEN 'processing'
         WHEN pass.epoch IS NOT NULL THEN 'passed'
-        ELSE run.status
+        ELSE coalesce(state.status, 'discovered')
     END AS status,
-    CASE WHEN pass.epoch IS NULL THEN run.attempts ELSE 1 END AS attempts,
-    run.attempts_at_reset, run.retry_count, run.deferrals,
-    CASE WHEN held.epoch IS NULL THEN run.next_retry_at END AS next_retry_at,
-    coalesce(run.first_attempt_at, pass.started_at) AS first_attempt_at,
-    run.error_class, run.error_message, coalesce(run.result, pass.result) AS result,
-    held.owner AS lease_owner, coalesce(held.epoch, pass.epoch, run.lease_epoch) AS lease_epoch,
-    held.lease_until, ready.id IS NOT NULL AS ready, due.due_at, run.error_code, run.fingerprint,
-    run.last_failure_at, pass.ended_at AS passed_at
+    coalesce(pass.attempt, state.attempts, 0) AS attempts,
+    coalesce(pass.attempts_at_reset, state.attempts_at_reset, 0) AS attempts_at_reset,
+    coalesce(state.retry_count, 0) AS retry_count, coalesce(state.deferrals, 0) AS deferrals,
+    CASE WHEN held.epoch IS NULL THEN state.next_retry_at END AS next_retry_at,
+    coalesce(state.first_attempt_at, pass.first_attempt_at) AS first_attempt_at,
+    state.error_class, state.error_message, coalesce(state.result, pass.result) AS result,
+    held.owner AS lease_owner, coalesce(held.epoch, pass.epoch, state.lease_epoch, 0) AS lease_epoch,
+    held.lease_until, ready.id IS NOT NULL AS ready, due.due_at, state.error_code, state.fingerprint,
+    coalesce(state.last_failure_at, pass.last_failure_at) AS last_failure_at, pass.ended_at AS passed_at
 FROM redrive.runs AS run
+LEFT JOIN redrive.run_states AS state ON state.id = run.id
 LEFT JOIN LATERAL (
     SELECT id FROM redrive.ready_runs AS it
     WHERE it.queue = run.queue AND it.category = run.category AND it.submitted_at = run.submitted_at
@@ -386,34 +423,39 @@ LEFT JOIN LATERAL (
 ) AS ready ON true
 LEFT JOIN LATERAL (
     SELECT due_at FROM redrive.due_runs AS it
-    WHERE it.queue = run.queue AND it.due_at = coalesce(run.next_retry_at, run.not_before)
+    WHERE it.queue = run.queue AND it.due_at = coalesce(state.next_retry_at, run.not_before)
         AND it.id = run.id
 ) AS due ON true
 LEFT JOIN LATERAL (
     SELECT epoch, owner, lease_until FROM redrive.run_claims AS it
-    WHERE run.status IN ('discovered', 'error') AND ready.id IS NULL AND due.due_at IS NULL
+    WHERE coalesce(state.status, 'discovered') IN ('discovered', 'error') AND ready.id IS NULL AND due.due_at IS NULL
         AND run.id BETWEEN it.first_run AND it.last_run AND run.id = ANY (it.run_ids)
     LIMIT 1
 ) AS held ON true
 LEFT JOIN LATERAL (
-    SELECT it.epoch, it.started_at[place.at], it.ended_at[place.at], it.results[place.at] AS result
+    SELECT
+        it.epoch, it.started_at[place.at], it.ended_at[place.at], it.results[place.at] AS result,
+        coalesce(it.attempts[place.at], 1) AS attempt, it.attempts_at_reset[place.at],
+        coalesce(it.first_attempt_at[place.at], it.started_at[place.at]) AS first_attempt_at,
+        it.last_failure_at[place.at]
     FROM redrive.run_passes AS it CROSS JOIN LATERAL array_position(it.run_ids, run.id) AS place (at)
-    WHERE run.status = 'discovered' AND run.attempts = 0
+    WHERE coalesce(state.status, 'discovered') = 'discovered' AND coalesce(state.attempts, 0) = 0
         AND ready.id IS NULL AND due.due_at IS NULL AND held.epoch IS NULL
         AND it.block = run.id >> 8 AND place.at IS NOT NULL
     LIMIT 1
 ) AS pass ON true;
 
--- Runs that passed at their first attempt, as rows of the ledger.
+-- The attempts by which runs passed, as rows of the ledger.
 CREATE VIEW redrive.pass_attempts AS
 SELECT
     pass.id AS pass_id, pass.block, 'run'::text COLLATE "C" AS kind, entry.unit_id, ''::text COLLATE "C" AS stage,
-    NULL::text AS stage_config_hash, 1::bigint AS attempt, true AS counted, NULL::text AS run_id,
+    NULL::text AS stage_config_hash, coalesce(entry.attempt, 1) AS attempt, true AS counted, NULL::text AS run_id,
     entry.started_at, entry.ended_at, 'success'::text AS outcome, NULL::text AS class, NULL::text AS code,
     NULL::text AS message, NULL::text AS fingerprint, NULL::text AS cause, NULL::bigint AS delay_us, pass.worker,
     NULL::bigint AS asked_us
 FROM redrive.run_passes AS pass
-CROSS JOIN LATERAL unnest(pass.run_ids, pass.started_at, pass.ended_at) AS entry (unit_id, started_at, ended_at);
+CROSS JOIN LATERAL unnest(pass.run_ids, pass.started_at, pass.ended_at, pass.attempts)
+    AS entry (unit_id, started_at, ended_at, attempt);
 
 -- What failures have in common: class, code and normalised message. One of their messages, and what operators know.
 CREATE TABLE redrive.causes (
@@ -505,6 +547,7 @@ CREATE TABLE redrive.plans (
 
 -- Plans that have work for an executor.
 CREATE INDEX plans_open ON redrive.plans (id) WHERE status = 'running' OR pending > 0;
+CREATE INDEX plans_live ON redrive.plans (id) WHERE status = 'running' OR status = 'paused';
 
 -- The units of plans: how they were when the list was frozen, and what became of them.
 CREATE TABLE redrive.plan_units (
@@ -528,6 +571,56 @@ CREATE TABLE redrive.plan_units (
 );
 
 CREATE INDEX plan_units_pending ON redrive.plan_units (plan_id, unit_id) WHERE outcome = 'pending';
+
+-- Units of a plan that are alike, counted as they are written. The key is a hash of the other columns.
+CREATE TABLE redrive.plan_counts (
+    plan_id    bigint NOT NULL REFERENCES redrive.plans (id) ON DELETE CASCADE,
+    key        bigint NOT NULL,
+    state      text NOT NULL,
+    cause      text COLLATE "C",
+    refusal    text,
+    outcome    text,
+    new_cause  text COLLATE "C",
+    -- The second in which the period of their outcomes begins.
+    ended_from bigint,
+    units      bigint NOT NULL,
+    CONSTRAINT plan_counts_key PRIMARY KEY (plan_id, key)
+) WITH (fillfactor = 50);
+
+-- Gates as configurations declare them. Whoever changes the rows of a gate locks its row here first.
+CREATE TABLE redrive.gates (
+    name        text COLLATE "C" PRIMARY KEY,
+    per         text,
+    key         text,           -- where the data of a sample has its key: a JSON pointer
+    places      text NOT NULL  -- whose units pass the gate, as JSON
+);
+
+-- What a gate lets through, for each of its keys; the key of a gate that is not divided is empty.
+CREATE TABLE redrive.gate_keys (
+    gate        text COLLATE "C" NOT NULL REFERENCES redrive.gates (name),
+    key         text COLLATE "C" NOT NULL,
+    status      text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'closed', 'probing', 'ramping')),
+    -- Whether there are failures that a success may push out.
+    has_failures boolean NOT NULL DEFAULT false,
+    state       text NOT NULL,  -- JSON
+    CONSTRAINT gate_keys_key PRIMARY KEY (gate, key)
+) WITH (fillfactor = 50);
+
+-- Keys that a claim must not treat as open.
+CREATE INDEX gate_keys_shut ON redrive.gate_keys (gate, key) WHERE status <> 'open';
+
+-- Units that count for a gate until their leases end: those of gates that are not open, or limit how many run at once.
+CREATE TABLE redrive.gate_permits (
+    kind        text COLLATE "C" NOT NULL CHECK (kind IN ('partition', 'run', 'item', 'sample')),
+    unit_id     bigint NOT NULL,
+    gate        text COLLATE "C" NOT NULL,
+    key         text COLLATE "C" NOT NULL,
+    lease_epoch bigint NOT NULL,
+    gate_epoch  bigint NOT NULL,
+    CONSTRAINT gate_permits_key PRIMARY KEY (kind, unit_id, gate)
+);
+
+CREATE INDEX gate_permits_gate ON redrive.gate_permits (gate, key);
 
 -- Units and dedupe keys may be longer than a btree entry, so both are found by hash.
 CREATE TABLE redrive.journal (
@@ -588,3 +681,28 @@ CREATE TRIGGER run_passes_append_only BEFORE TRUNCATE ON redrive.run_passes
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_change('ledger');
 CREATE TRIGGER run_passes_pruned_alone BEFORE UPDATE OR DELETE ON redrive.run_passes
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.refuse_unless_pruning();
+
+-- The permits of units that are held under the lease that they had.
+CREATE VIEW redrive.live_permits AS
+SELECT * FROM redrive.gate_permits AS permit
+WHERE CASE kind
+    WHEN 'run' THEN EXISTS (
+        SELECT FROM redrive.run_claims AS claim
+        WHERE claim.epoch = permit.lease_epoch AND permit.unit_id = ANY (claim.run_ids)
+    )
+    WHEN 'partition' THEN EXISTS (
+        SELECT FROM redrive.partition_work AS work
+        WHERE work.id = permit.unit_id AND work.lease_epoch = permit.lease_epoch AND lease_owner IS NOT NULL
+    )
+    WHEN 'sample' THEN EXISTS (
+        SELECT FROM redrive.samples AS sample
+        WHERE sample.id = permit.unit_id AND sample.lease_epoch = permit.lease_epoch
+            AND lease_owner IS NOT NULL
+    )
+    WHEN 'item' THEN EXISTS (
+        SELECT FROM redrive.items AS item JOIN redrive.upload_groups AS sent
+            ON (sent.upload, sent.group_name) = (item.upload, item.group_name)
+        WHERE item.id = permit.unit_id AND sent.lease_epoch = permit.lease_epoch AND lease_owner IS NOT NULL
+    )
+    ELSE false
+END;

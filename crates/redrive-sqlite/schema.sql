@@ -173,6 +173,7 @@ CREATE TABLE partition_work (
     paused_at    INTEGER,
     paused_by    TEXT,
     pause_reason TEXT,
+    customer_id  TEXT NOT NULL DEFAULT '',
     CHECK ((kind IS NULL) = (lane IS NULL)),
     CHECK ((kind IS NULL) = (requested_at IS NULL)),
     CHECK ((kind IS NULL) = (requested_by IS NULL)),
@@ -185,6 +186,9 @@ CREATE TABLE partition_work (
 
 -- Claims go by it, one range per lane.
 CREATE INDEX partition_work_ready ON partition_work (source, lane, requested_at, id)
+    WHERE kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL;
+-- Claims behind gates read one range per customer and lane.
+CREATE INDEX partition_work_customers ON partition_work (source, customer_id, lane, requested_at, id)
     WHERE kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL;
 -- What is held, so that looking for ended leases does not read what is only asked for.
 CREATE INDEX partition_work_held ON partition_work (id) WHERE lease_owner IS NOT NULL;
@@ -264,6 +268,8 @@ CREATE TABLE samples (
     -- What the line of the source was.
     line_hash        INTEGER,
     last_failure_at  INTEGER,
+    -- What the sample passes gates with at its stage. Unknown until a claim behind gates finds the sample.
+    gate_key         TEXT,
     UNIQUE (run_id, line),
     CHECK (status = 'pending' OR (lease_owner IS NULL AND next_retry_at IS NULL)),
     CHECK (lease_owner IS NULL OR next_retry_at IS NULL),
@@ -425,6 +431,7 @@ CREATE TABLE plans (
 
 -- Plans that have work for an executor.
 CREATE INDEX plans_open ON plans (id) WHERE status = 'running' OR pending > 0;
+CREATE INDEX plans_live ON plans (id) WHERE status = 'running' OR status = 'paused';
 
 -- The units of plans: how they were when the list was frozen, and what became of them.
 CREATE TABLE plan_units (
@@ -449,6 +456,58 @@ CREATE TABLE plan_units (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX plan_units_pending ON plan_units (plan_id, unit_id) WHERE outcome = 'pending';
+
+-- Units of a plan that are alike, counted as they are written. The key is a hash of the other columns.
+CREATE TABLE plan_counts (
+    plan_id    INTEGER NOT NULL REFERENCES plans (id) ON DELETE CASCADE,
+    key        INTEGER NOT NULL,
+    state      TEXT NOT NULL,
+    cause      TEXT,
+    refusal    TEXT,
+    outcome    TEXT,
+    new_cause  TEXT,
+    -- The second in which the period of their outcomes begins.
+    ended_from INTEGER,
+    units      INTEGER NOT NULL,
+    PRIMARY KEY (plan_id, key)
+) STRICT, WITHOUT ROWID;
+
+-- Gates as configurations declare them.
+CREATE TABLE gates (
+    name         TEXT PRIMARY KEY,
+    per          TEXT,
+    key          TEXT,           -- where the data of a sample has its key: a JSON pointer
+    places       TEXT NOT NULL  -- whose units pass the gate, as JSON
+) STRICT, WITHOUT ROWID;
+
+-- What a gate lets through, for each of its keys; the key of a gate that is not divided is empty.
+CREATE TABLE gate_keys (
+    gate         TEXT NOT NULL REFERENCES gates (name),
+    key          TEXT NOT NULL,
+    status       TEXT NOT NULL DEFAULT 'open' CHECK (
+                 status = 'open' OR status = 'closed' OR status = 'probing' OR status = 'ramping'),
+    -- Whether there are failures that a success may push out.
+    has_failures INTEGER NOT NULL DEFAULT 0 CHECK (has_failures BETWEEN 0 AND 1),
+    state        TEXT NOT NULL,  -- JSON
+    PRIMARY KEY (gate, key)
+) STRICT, WITHOUT ROWID;
+
+-- Keys that a claim must not treat as open.
+CREATE INDEX gate_keys_shut ON gate_keys (gate, key) WHERE status <> 'open';
+
+-- Units that count for a gate until their leases end: those of gates that are not open, or limit how many run at once.
+CREATE TABLE gate_permits (
+    kind         TEXT NOT NULL CHECK (
+                 kind = 'partition' OR kind = 'run' OR kind = 'item' OR kind = 'sample'),
+    unit_id      INTEGER NOT NULL,
+    gate         TEXT NOT NULL,
+    key          TEXT NOT NULL,
+    lease_epoch  INTEGER NOT NULL,
+    gate_epoch   INTEGER NOT NULL,
+    PRIMARY KEY (kind, unit_id, gate)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX gate_permits_gate ON gate_permits (gate, key);
 
 -- Events and operator actions, in the order they were written.
 CREATE TABLE journal (
@@ -500,3 +559,27 @@ CREATE TABLE lease_clock (
     wall_at    INTEGER NOT NULL,
     since_boot INTEGER NOT NULL
 ) STRICT;
+
+-- The permits of units that are held under the lease that they had.
+CREATE VIEW live_permits AS
+SELECT * FROM gate_permits AS permit
+WHERE CASE permit.kind
+    WHEN 'run' THEN EXISTS (
+        SELECT 1 FROM runs
+        WHERE runs.id = permit.unit_id AND runs.lease_epoch = permit.lease_epoch AND lease_owner IS NOT NULL
+    )
+    WHEN 'partition' THEN EXISTS (
+        SELECT 1 FROM partition_work AS work
+        WHERE work.id = permit.unit_id AND work.lease_epoch = permit.lease_epoch AND lease_owner IS NOT NULL
+    )
+    WHEN 'sample' THEN EXISTS (
+        SELECT 1 FROM samples
+        WHERE samples.id = permit.unit_id AND samples.lease_epoch = permit.lease_epoch AND lease_owner IS NOT NULL
+    )
+    WHEN 'item' THEN EXISTS (
+        SELECT 1 FROM items JOIN upload_groups AS sent
+            ON sent.upload = items.upload AND sent.group_name = items.group_name
+        WHERE items.id = permit.unit_id AND sent.lease_epoch = permit.lease_epoch AND lease_owner IS NOT NULL
+    )
+    ELSE false
+END;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use redrive::{PartitionRules, RawSink};
+use redrive_engine::{PlanExecutor, random_worker_id};
 use redrive_ops::Ops;
 use redrive_server::{Access, Server, ServerLimits, ServerSetup, Uploads};
 use tokio::runtime::Runtime;
@@ -22,6 +23,8 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
         let ops = Ops::new(store, None, PartitionRules::default(), raw);
         let (access, limits) = (Access::default(), ServerLimits::default());
         let (pipelines, uploads) = (Vec::new(), Uploads::new());
+        let executor = random_worker_id().unwrap_or_else(|error| panic!("an id: {error}"));
+        let plans = PlanExecutor::new(ops.store().clone(), executor);
         let site = ServerSetup {
             ops,
             access,
@@ -29,6 +32,7 @@ static SERVER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
             pipelines,
             uploads,
             archive: None,
+            plans,
             write_times: Default::default(),
         };
         let server = Server::listen(([127, 0, 0, 1], 0).into(), site).await;

@@ -6,7 +6,7 @@ use redrive_engine::{Clock, SystemClock};
 use redrive_ops::{
     Changeable, parse_fingerprint, parse_past,
     views::{CauseView, PartitionView, SampleView},
-    words::between,
+    words::{between, in_largest_unit},
 };
 use redrive_store::{
     CauseChange, CauseKind, CauseMark, ItemRecord, MAX_CAUSES, RunRecord, UnitKind,
@@ -168,15 +168,8 @@ impl TableRow for CauseView {
     }
 }
 
-/// How long ago something was, in its largest unit: `3h`.
 fn ago(at: Timestamp, now: Timestamp) -> String {
-    let seconds = between(at, now).as_secs();
-    let units = [(86_400, "d"), (3_600, "h"), (60, "m")];
-    let whole = units.iter().find(|(length, _)| seconds >= *length);
-    whole.map_or_else(
-        || format!("{seconds}s"),
-        |(length, unit)| format!("{}{unit}", seconds / length),
-    )
+    in_largest_unit(between(at, now))
 }
 
 pub(crate) async fn run(args: CausesArgs, context: &Context) -> Result<Exit, CommandError> {

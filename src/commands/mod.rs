@@ -8,6 +8,7 @@ pub(crate) mod daemon;
 pub(crate) mod db;
 pub(crate) mod dlq;
 pub(crate) mod doctor;
+pub(crate) mod gate;
 pub(crate) mod init;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
@@ -37,6 +38,7 @@ pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, 
         CliCommand::Init(args) => init::run(args, context),
         CliCommand::Runs(args) => runs::run(args, context).await,
         CliCommand::Queue(args) => queue::run(args, context).await,
+        CliCommand::Gate(args) => gate::run(args, context).await,
         CliCommand::Uploads(args) => uploads::run(args, context).await,
         CliCommand::Pipeline(args) => pipeline::run(args, context).await,
         CliCommand::Plan(args) => plan::run(args, context).await,

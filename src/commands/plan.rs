@@ -1,37 +1,38 @@
 //! `redrive plan`: bulk actions that are previewed, paced, watched and undone (PLN-1 to PLN-5).
 
 mod selection;
+mod tables;
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use redrive::{AbortShare, HumanDuration, PlanId, PlanPace, PlanSettings, PlanStatus};
-use redrive_engine::freeze_plan;
-use redrive_ops::views::{PlanUnitsView, PlanView};
-use redrive_store::{
-    MAX_PAGE, NewPlan, PlanChange, PlanOrder, PlanOutcome, PlanRecord, PlanUnitRecord,
+use redrive::{AbortShare, HumanDuration, PlanId, PlanSettings, PlanStatus, PlanTiming, Rate};
+use redrive_ops::{
+    BulkAction, CONFIRM_ABOVE, OutcomeCounts,
+    views::{PlanUnitView, PlanView},
+    words::{between, human},
 };
-use serde::Serialize;
+use redrive_store::{MAX_PAGE, PlanOrder, PlanOutcome, PlanRecord};
 
-use self::selection::PlanTarget;
+use self::{
+    selection::{PlanTarget, TargetArgs},
+    tables::{PlanDetails, PlanRow, UnitRow, UnitsRow},
+};
 use crate::{
+    confirm::confirm,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     operator::operator,
-    output::{TableColumn, TableRow, excerpt},
-    signals::Signals,
-    worker_set::{new_worker_id, plan_executor},
+    plan_execution::{Waited, find, invalid_settings, note_executor, order, wait},
 };
-
-/// How often the progress of a plan that another process executes is read.
-const WATCH: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A plan has a frozen list of units. It changes each unit at most once, and only if the unit is as it was when the plan was
-made. Workers without --drain, `serve` and `up` execute plans, and so does `plan apply` itself. After a kill, the first of
-them continues the plan when the lease of the killed process has ended: `lease` in [plans], 30 seconds by default.
+A plan has a frozen list of units, in the order of their ids: the canary is the first of them, and the pace goes on with
+the next. It changes each unit at most once, and only if the unit is as it was when the plan was made. Workers without
+--drain, `serve` and `up` execute plans, and so does `plan apply` itself. After a kill, the first of them continues the plan
+when the lease of the killed process has ended: `lease` in [plans], 30 seconds by default.
 
 Examples:
   redrive plan new retry --kind run --cause 68af3934cc71cda7
@@ -47,13 +48,21 @@ pub(crate) struct PlanArgs {
 enum PlanCommand {
     /// Make a plan and show what it would do; nothing changes
     #[command(after_help = "\
+The draft keeps the settings, and `plan apply` uses them.
+Exit code 4: no filter and no --all, or nothing would change; there is no plan.
+
 Examples:
   redrive plan new retry --kind run --queue verify
+  redrive plan new retry --kind run --queue verify --pace 50/s --ramp 10m
+  redrive plan new retry --kind partition --source ads --state terminal --clear-terminal
   redrive plan new reset --kind item --upload tiles
   redrive plan new reprocess --kind sample --pipeline score --stage judge")]
     New {
         #[command(flatten)]
-        target: PlanTarget,
+        target: TargetArgs,
+
+        #[command(flatten)]
+        settings: SettingsArgs,
 
         /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
@@ -61,37 +70,32 @@ Examples:
     },
     /// Apply a plan, and wait until it has ended or is paused
     #[command(after_help = "\
-The canary is changed first. When all its units have ended, the plan goes on only if less than the share of --abort-if
-failed again; the same check applies to the rest. Workers, uploads and pipelines try the units: a canary waits for them.
-Exit code 3: the plan was aborted, and the rest is unchanged. Ctrl-C leaves the plan to other processes, which continue when
-the lease of this one has ended.
+Settings that are given replace those of the draft; the others stay. The canary is changed first: the first N units by id.
+When all its units have ended, the plan goes on only if less than the share of --abort-if failed again; the same check
+applies to the rest. Workers, uploads and pipelines try the units: a canary waits for them. A canary is smaller than the plan;
+one of up to 10 units may cover a small plan. Asks for confirmation before more than 20.
+Exit codes: 0 the plan is done, though units may have been skipped or failed again; 3 it was aborted, paused or undone, or it
+changed no unit; 4 refused, nothing changed. Ctrl-C leaves the plan to other processes, and says which goes on.
 
 Examples:
   redrive plan apply 1
+  redrive plan apply 1 --yes --detach
   redrive plan apply 1 --canary 10 --pace 50/s --ramp 10m --abort-if 20%")]
     Apply {
         /// The id of the plan
+        #[arg(value_parser = plan_id, allow_negative_numbers = true)]
         id: PlanId,
 
-        /// Units to change first
-        #[arg(long, value_name = "N")]
-        canary: Option<u64>,
-
-        /// Units in a second, minute, hour or day, such as 50/s
-        #[arg(long, value_name = "PACE")]
-        pace: Option<PlanPace>,
-
-        /// The time from slow to the full pace
-        #[arg(long, value_name = "DURATION")]
-        ramp: Option<HumanDuration>,
-
-        /// Abort if this share of the units fails again [default with a canary: 20%]
-        #[arg(long, value_name = "SHARE")]
-        abort_if: Option<AbortShare>,
+        #[command(flatten)]
+        settings: SettingsArgs,
 
         /// Leave the execution to workers, and do not wait
         #[arg(long)]
         detach: bool,
+
+        /// Skip the confirmation
+        #[arg(long)]
+        yes: bool,
 
         /// The reason, for the journal
         #[arg(long, value_name = "TEXT")]
@@ -101,14 +105,35 @@ Examples:
     #[command(after_help = "Examples:\n  redrive plan pause 1")]
     Pause(OrderArgs),
     /// Go on with a paused plan
-    #[command(after_help = "Examples:\n  redrive plan resume 1")]
-    Resume(OrderArgs),
+    #[command(after_help = "\
+Executes the plan here, unless another process does; also a running plan that no process executes. With a ramp, the pace
+starts slowly again. The reason that was given before stays, unless there is a new one. Exit codes as of `plan apply`.
+
+Examples:
+  redrive plan resume 1
+  redrive plan resume 1 --detach")]
+    Resume {
+        /// The id of the plan
+        #[arg(value_parser = plan_id, allow_negative_numbers = true)]
+        id: PlanId,
+
+        /// Leave the execution to workers, and do not wait
+        #[arg(long)]
+        detach: bool,
+
+        /// The reason, for the journal
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
     /// End a plan; the rest of its units stays unchanged
     #[command(after_help = "Examples:\n  redrive plan abort 1 --reason 'still down'")]
     Abort(OrderArgs),
     /// Return the units that the plan made pending and that no worker has started
     #[command(after_help = "\
-A plan over samples, or one that cancels runs, cannot be undone.
+These actions cannot be undone: run.cancel, sample.reprocess, partition.mark_terminal, partition.clear_terminal,
+partition.pause and partition.resume. `state clear-terminal`, `mark-terminal`, `resume` and `pause` take the last four back.
+A plan that has not ended is stopped, too. Exit code 4: the plan has ended and none of its units is pending, so there is
+nothing to return; it stays as it is.
 
 Examples:
   redrive plan undo 1")]
@@ -117,6 +142,7 @@ Examples:
     #[command(after_help = "Examples:\n  redrive plan show 1\n  redrive plan show 1 -o json")]
     Show {
         /// The id of the plan
+        #[arg(value_parser = plan_id, allow_negative_numbers = true)]
         id: PlanId,
     },
     /// List the units of a plan, with what became of each
@@ -128,6 +154,7 @@ Examples:
   redrive plan units 1 --limit 10000 -o jsonl")]
     Units {
         /// The id of the plan
+        #[arg(value_parser = plan_id, allow_negative_numbers = true)]
         id: PlanId,
 
         /// Only this outcome: skipped, applied, pending, recovered, same-cause, other-cause, superseded or undone
@@ -153,9 +180,47 @@ Examples:
     },
 }
 
+/// How a plan is applied.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Settings")]
+struct SettingsArgs {
+    /// Units to change first: the first by id
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    canary: Option<u64>,
+
+    /// Units in a second, minute, hour or day, such as 50/s
+    #[arg(long, value_name = "PACE", allow_hyphen_values = true)]
+    pace: Option<Rate>,
+
+    /// The time from slow to the full pace
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    ramp: Option<HumanDuration>,
+
+    /// Abort if this share of the units fails again [default with a canary: 20%]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    abort_if: Option<AbortShare>,
+}
+
+impl SettingsArgs {
+    /// The given settings, and the others of a draft.
+    fn settings(&self, draft: &PlanSettings) -> Result<PlanSettings, CommandError> {
+        let Self { canary, pace, ramp, abort_if } = *self;
+        let settings = draft.with(canary, pace, ramp.map(Duration::from), abort_if);
+        settings.map_err(|invalid| invalid_settings(&invalid))
+    }
+}
+
+/// An id, with or without the name of its kind.
+fn plan_id(text: &str) -> Result<PlanId, String> {
+    let id = text.strip_prefix("plan:").unwrap_or(text).parse().ok();
+    id.filter(|id: &PlanId| id.0 > 0)
+        .ok_or_else(|| "an id is a whole number, 1 or greater".to_owned())
+}
+
 #[derive(Debug, Args)]
 struct OrderArgs {
     /// The id of the plan
+    #[arg(value_parser = plan_id, allow_negative_numbers = true)]
     id: PlanId,
 
     /// The reason, for the journal
@@ -164,39 +229,62 @@ struct OrderArgs {
 }
 
 pub(crate) async fn run(args: PlanArgs, context: &Context) -> Result<Exit, CommandError> {
+    if let PlanCommand::New { target: TargetArgs(Err(problem)), .. } = &args.command {
+        return Err(CommandError::usage(problem));
+    }
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
     match args.command {
-        PlanCommand::New { target, reason } => new(&ops, &target, reason, context).await,
-        PlanCommand::Apply { id, canary, pace, ramp, abort_if, detach, reason } => {
-            let ramp = ramp.map(Duration::from);
-            let settings = PlanSettings::new(canary, pace, ramp, abort_if)
-                .map_err(|invalid| CommandError::new(Exit::Usage, invalid))?;
-            order(&ops, id, &PlanOrder::Apply(settings), reason).await?;
-            if detach {
-                return show(&ops, id, context).await;
+        PlanCommand::New { target, settings, reason } => {
+            let target = target.0.map_err(CommandError::usage)?;
+            let settings = settings.settings(&PlanSettings::default())?;
+            new(&ops, &target, settings, reason, context).await
+        }
+        PlanCommand::Apply { id, settings, detach, yes, reason } => {
+            let plan = find(&ops, id).await?;
+            let settings = settings.settings(&plan.settings)?;
+            let (units, action, url) = (plan.counts.total, plan.action, &ops.chosen.url);
+            let checked = action.check_settings(&settings, units);
+            checked.map_err(|invalid| invalid_settings(&invalid))?;
+            if plan.status == PlanStatus::Draft && units > CONFIRM_ABOVE as u64 {
+                let noun = action.kind().name();
+                let question =
+                    format!("plan apply {id}: {} for {units} {noun}s in {url}?", action.name());
+                confirm(&question, yes)?;
             }
-            wait(&ops, id, context).await
+            order(&ops, id, &PlanOrder::Apply(settings), reason).await?;
+            follow(&ops, id, detach, context).await
         }
         PlanCommand::Pause(args) => give(&ops, args, &PlanOrder::Pause, context).await,
-        PlanCommand::Resume(args) => give(&ops, args, &PlanOrder::Resume, context).await,
+        PlanCommand::Resume { id, detach, reason } => {
+            // A running plan that no process executes is gone on with, too.
+            if find(&ops, id).await?.status != PlanStatus::Running {
+                order(&ops, id, &PlanOrder::Resume, reason).await?;
+            }
+            follow(&ops, id, detach, context).await
+        }
         PlanCommand::Abort(args) => give(&ops, args, &PlanOrder::Abort, context).await,
         PlanCommand::Undo(OrderArgs { id, reason }) => {
-            let action = find(&ops, id).await?.action;
-            if !action.can_be_undone() {
-                let refused = format!("{} cannot be undone; nothing was changed", action.name());
-                return Err(CommandError::new(Exit::Refused, refused));
-            }
             order(&ops, id, &PlanOrder::Undo, reason).await?;
-            wait(&ops, id, context).await
+            let undone = match wait(&ops, id, false, context).await? {
+                Waited::Until(plan) => plan.undone,
+                Waited::Interrupted(exit) => return Ok(exit),
+            };
+            let shown = show(&ops, id, context).await?;
+            context.output.footer(&match undone {
+                0 => "0 units were returned: none waits as the plan left it".to_owned(),
+                1 => "1 unit was returned".to_owned(),
+                _ => format!("{undone} units were returned"),
+            })?;
+            Ok(shown)
         }
         PlanCommand::Show { id } => show(&ops, id, context).await,
         PlanCommand::Units { id, outcome, limit, after } => {
             let plan = find(&ops, id).await?;
-            let units = ops.store().plan_units_page(id, outcome, after, limit).await;
+            let units = ops.plan_changes(&plan, outcome, after, limit).await;
             let units = units.map_err(|error| ops.store_error(error))?;
             let last = units.last().filter(|_| units.len() >= limit as usize);
-            let last = last.map(|unit| unit.unit_id);
-            context.output.list(units.into_iter().map(|unit| PlanUnitRow::new(&plan, unit)))?;
+            let last = last.map(|unit| unit.id);
+            context.output.list(units.into_iter().map(PlanUnitView::from).map(UnitRow))?;
             if let Some(last) = last {
                 let more = format!("there may be more; continue with --after {last}");
                 context.output.footer(&more)?;
@@ -206,9 +294,12 @@ pub(crate) async fn run(args: PlanArgs, context: &Context) -> Result<Exit, Comma
         PlanCommand::List { limit } => {
             let plans = ops.store().plans_page(PlanId(i64::MAX), limit).await;
             let plans = plans.map_err(|error| ops.store_error(error))?;
-            let now = ops.store().now();
-            let rows = plans.iter().map(|plan| PlanView::new(plan, Vec::new(), now));
-            context.output.list(rows)?;
+            let (clock, now) = (ops.store().now(), ops.now());
+            let row = |plan: &PlanRecord| PlanRow {
+                plan: PlanView::new(plan, Vec::new(), clock),
+                age: between(plan.created_at, now),
+            };
+            context.output.list(plans.iter().map(row))?;
             Ok(Exit::Ok)
         }
     }
@@ -217,18 +308,55 @@ pub(crate) async fn run(args: PlanArgs, context: &Context) -> Result<Exit, Comma
 async fn new(
     ops: &OpenStore,
     target: &PlanTarget,
+    settings: PlanSettings,
     reason: Option<String>,
     context: &Context,
 ) -> Result<Exit, CommandError> {
-    let selections = target.selections();
-    let selection = target.selection.to_json().to_string();
-    let plan = NewPlan { action: target.action, selection, by: operator(reason) };
-    let id = freeze_plan(&**ops.store(), &plan, &selections, &|_| None).await;
-    let id = id.map_err(|error| ops.store_error(error))?;
+    let (by, noun) = (operator(reason), target.action.kind().name());
+    let refused = |why: String| CommandError::new(Exit::Refused, why);
+    if target.selects_all() && !target.all {
+        let help = "select by filters, such as --cause or --state, or pass --all";
+        return Err(refused(format!("no {noun}s are selected; there is no plan")).help(help));
+    }
+    let bulk =
+        BulkAction { action: target.action, selection: &target.selection, settings, by: &by };
+    let frozen = ops.freeze_bulk(&bulk).await.map_err(|error| ops.store_error(error))?;
+    let (id, survey) = frozen.map_err(|invalid| invalid_settings(&invalid))?;
+    if let Some(id) = id {
+        return show_draft(ops, id, context).await;
+    }
+    let OutcomeCounts { already, overridable, refused: others, .. } = survey.counts;
+    Err(match overridable + others {
+        0 if already == 0 => refused(format!("no {noun} matches; there is no plan")),
+        others => refused(format!(
+            "the plan would change nothing: {others} refused, {already} already; there is no plan"
+        ))
+        .help("the bulk command with --dry-run says what would happen to each"),
+    })
+}
+
+/// Shows a draft, how long it would take, and how it is applied.
+pub(crate) async fn show_draft(
+    ops: &OpenStore,
+    id: PlanId,
+    context: &Context,
+) -> Result<Exit, CommandError> {
     let shown = show(ops, id, context).await?;
+    let plan = find(ops, id).await?;
+    let settings = &plan.settings;
+    let time = settings.time_for(plan.counts.total, &PlanTiming::default(), ops.store().now());
+    // Parts of a second say nothing.
+    let time = time.map(|time| human(Duration::from_secs(time.as_secs_f64().ceil() as u64)));
+    let takes = match time {
+        Some(time) if settings.canary().is_some() => {
+            format!("it would take {time} after its canary")
+        }
+        Some(time) => format!("it would take {time}"),
+        None => "without --pace it changes all units at once".to_owned(),
+    };
     context
         .output
-        .note(&format!("nothing was changed; `redrive plan apply {id}` applies the plan"));
+        .note(&format!("nothing was changed; `redrive plan apply {id}` applies the plan: {takes}"));
     Ok(shown)
 }
 
@@ -242,188 +370,42 @@ async fn give(
     show(ops, args.id, context).await
 }
 
-async fn order(
+/// Waits for a plan and shows it; or leaves it to others, and says to whom.
+async fn follow(
     ops: &OpenStore,
     id: PlanId,
-    order: &PlanOrder,
-    reason: Option<String>,
-) -> Result<(), CommandError> {
-    let change = ops.store().change_plan(id, order, &operator(reason)).await;
-    match change.map_err(|error| ops.store_error(error))? {
-        PlanChange::Done(_) => Ok(()),
-        PlanChange::Refused(status) => {
-            let refused = format!("plan {id} is {status}; nothing was changed");
-            Err(CommandError::new(Exit::Refused, refused))
-        }
-        PlanChange::NotFrozen => {
-            let refused = format!("the list of plan {id} is not complete; nothing was changed");
-            Err(CommandError::new(Exit::Refused, refused)
-                .help("make a new plan: `redrive plan new`"))
-        }
-        PlanChange::Unknown => Err(unknown(ops, id)),
+    detach: bool,
+    context: &Context,
+) -> Result<Exit, CommandError> {
+    if detach {
+        let shown = show(ops, id, context).await?;
+        note_executor(ops, id, context).await?;
+        return Ok(shown);
     }
-}
-
-fn unknown(ops: &OpenStore, id: PlanId) -> CommandError {
-    let message = format!("there is no plan {id} in {}", ops.chosen.url);
-    CommandError::new(Exit::Error, message).help("`redrive plan list` shows all plans")
-}
-
-/// Executes the plan, unless another process does, until it has ended or is paused.
-async fn wait(ops: &OpenStore, id: PlanId, context: &Context) -> Result<Exit, CommandError> {
-    let executor = plan_executor(ops.store().clone(), new_worker_id()?, ops.config.as_ref());
-    let mut signals = Signals::new()?;
-    let runs = |plan: &PlanRecord| plan.status == PlanStatus::Running || plan.undo_unit.is_some();
-    let execute = async {
-        loop {
-            if let Some(plan) = executor.run_plan(id, |_| {}).await? {
-                return Ok(Some(plan));
-            }
-            let plan = ops.store().plans_by_id(&[id]).await?.pop();
-            if !plan.as_ref().is_some_and(runs) {
-                return Ok(plan);
-            }
-            tokio::time::sleep(WATCH).await;
-        }
-    };
-    let ended = tokio::select! {
-        ended = execute => ended.map_err(|error| ops.store_error(error))?,
-        exit = signals.next() => return Ok(exit),
+    let ended = match wait(ops, id, false, context).await? {
+        Waited::Until(ended) => ended,
+        Waited::Interrupted(exit) => return Ok(exit),
     };
     let exit = show(ops, id, context).await?;
-    let aborted = ended.is_some_and(|plan| plan.status == PlanStatus::Aborted);
-    Ok(if aborted { Exit::Partial } else { exit })
-}
-
-async fn find(ops: &OpenStore, id: PlanId) -> Result<PlanRecord, CommandError> {
-    let found = ops.store().plans_by_id(&[id]).await.map_err(|error| ops.store_error(error))?;
-    found.into_iter().next().ok_or_else(|| unknown(ops, id))
+    let is_done = ended.status == PlanStatus::Done && ended.counts.changed > 0;
+    Ok(if is_done { exit } else { Exit::Partial })
 }
 
 async fn show(ops: &OpenStore, id: PlanId, context: &Context) -> Result<Exit, CommandError> {
-    let (store, plan) = (ops.store(), find(ops, id).await?);
-    let units = store.plan_unit_counts(id).await.map_err(|error| ops.store_error(error))?;
-    let view = PlanView::new(&plan, units, store.now());
+    let plan = find(ops, id).await?;
+    let view = ops.plan_view(&plan).await.map_err(|error| ops.store_error(error))?;
     if !context.output.is_table() {
         context.output.object(&view)?;
         return Ok(Exit::Ok);
     }
-    context.output.records(std::slice::from_ref(&view))?;
-    if let Some(why) = &view.stop_reason {
+    context.output.record(&PlanDetails(&view))?;
+    for why in view.stop_reason.iter().chain(&view.waits_for) {
         context.output.footer(why)?;
     }
+    let failure = view.failure();
     context.output.section("UNITS", &view.units.into_iter().map(UnitsRow).collect::<Vec<_>>())?;
+    failure.map_or(Ok(()), |failure| context.output.footer(&failure))?;
     Ok(Exit::Ok)
-}
-
-impl TableRow for PlanView {
-    const COLUMNS: &'static [TableColumn] = &[
-        TableColumn::key("plan"),
-        TableColumn::text("status"),
-        TableColumn::text("action"),
-        TableColumn::number("units"),
-        TableColumn::number("changed"),
-        TableColumn::number("skipped"),
-        TableColumn::number("pending"),
-        TableColumn::number("recovered"),
-        TableColumn::number("same cause"),
-        TableColumn::number("other cause"),
-        TableColumn::number("undone"),
-        TableColumn::text("settings"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.id.to_string(),
-            self.status.to_string(),
-            self.action.to_owned(),
-            self.total.to_string(),
-            self.changed.to_string(),
-            self.skipped.to_string(),
-            self.pending.to_string(),
-            self.recovered.to_string(),
-            self.same_cause.to_string(),
-            self.other_cause.to_string(),
-            self.undone.to_string(),
-            self.settings.clone(),
-        ]
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct UnitsRow(PlanUnitsView);
-
-impl TableRow for UnitsRow {
-    const COLUMNS: &'static [TableColumn] = &[
-        TableColumn::number("units"),
-        TableColumn::text("state"),
-        TableColumn::text("cause"),
-        TableColumn::text("outcome"),
-        TableColumn::text("new cause"),
-        TableColumn::text("not changed because"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        vec![
-            self.0.units.to_string(),
-            self.0.state.clone(),
-            text(&self.0.cause),
-            self.0.outcome.map_or(String::new(), |outcome| outcome.name().replace('_', " ")),
-            text(&self.0.new_cause),
-            excerpt(&text(&self.0.refusal)),
-        ]
-    }
-}
-
-/// A unit of a plan.
-#[derive(Debug, Serialize)]
-struct PlanUnitRow {
-    kind: &'static str,
-    id: i64,
-    /// When the list was frozen.
-    state: String,
-    cause: Option<String>,
-    outcome: Option<PlanOutcome>,
-    new_cause: Option<String>,
-    /// Why it is not changed.
-    reason: Option<String>,
-}
-
-impl PlanUnitRow {
-    fn new(plan: &PlanRecord, unit: PlanUnitRecord) -> Self {
-        let PlanUnitRecord { unit_id, state, cause, outcome, new_cause, reason, refusal, .. } =
-            unit;
-        let reason = reason.or(refusal);
-        let kind = plan.action.kind().name();
-        Self { kind, id: unit_id, state, cause, outcome, new_cause, reason }
-    }
-}
-
-impl TableRow for PlanUnitRow {
-    const COLUMNS: &'static [TableColumn] = &[
-        TableColumn::text("kind"),
-        TableColumn::key("id"),
-        TableColumn::text("state"),
-        TableColumn::text("cause"),
-        TableColumn::text("outcome"),
-        TableColumn::text("new cause"),
-        TableColumn::text("not changed because"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        vec![
-            self.kind.to_owned(),
-            self.id.to_string(),
-            self.state.clone(),
-            text(&self.cause),
-            self.outcome.map_or(String::new(), |outcome| outcome.name().replace('_', " ")),
-            text(&self.new_cause),
-            excerpt(&text(&self.reason)),
-        ]
-    }
 }
 
 fn outcome(name: &str) -> Result<PlanOutcome, String> {

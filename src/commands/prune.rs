@@ -1,4 +1,4 @@
-//! `redrive prune`: exports old finished runs and samples to files, and removes them from the store.
+//! `redrive prune`: exports old finished runs, samples and plans to files, and removes them from the store.
 
 use std::path::PathBuf;
 
@@ -18,11 +18,12 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prunes runs that passed, failed, need review, were cancelled or given up, if all their attempts and journal entries are
-older than DURATION; samples that succeeded, were skipped or became dead letters, if their pipeline run ended before; and
-the attempts of both. Partitions, items, raw data, pipeline runs with their counts, and the journal stay.
+older than DURATION; samples that succeeded, were skipped or became dead letters, if their pipeline run ended before;
+the attempts of both; and plans that ended before, with their lists of units, if no unit is watched any more. Partitions,
+items, raw data, pipeline runs with their counts, drafts of plans, and the journal stay.
 
-The command first writes runs-TIME.jsonl, samples-TIME.jsonl and attempts-TIME.jsonl, and syncs and renames each file when
-it is complete. It then records the files with their SHA-256 in the journal, and then removes the rows. An interruption
+The command first writes runs-TIME.jsonl, samples-TIME.jsonl, attempts-TIME.jsonl, plans-TIME.jsonl and
+plan_units-TIME.jsonl, and syncs and renames each file when it is complete. It then records the files with their SHA-256 in the journal, and then removes the rows. An interruption
 loses no data; run the command again to continue. Asks for confirmation before it removes anything. The idempotency key
 of a removed run can be used again. POST /v1/prune does the same on a server.
 
@@ -39,11 +40,11 @@ pub(crate) struct PruneArgs {
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
 
-    /// Only runs of this queue; no samples without --pipeline
+    /// Only runs of this queue; no plans, and no samples without --pipeline
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Only samples of this pipeline; no runs without --queue
+    /// Only samples of this pipeline; no plans, and no runs without --queue
     #[arg(long, value_name = "NAME")]
     pipeline: Option<String>,
 
@@ -65,6 +66,7 @@ impl TableRow for PruneView {
         TableColumn::text("untouched since"),
         TableColumn::text("runs"),
         TableColumn::text("samples"),
+        TableColumn::text("plans"),
         TableColumn::text("attempts"),
         TableColumn::text("changed meanwhile"),
     ];
@@ -74,6 +76,7 @@ impl TableRow for PruneView {
             self.before.clone(),
             self.runs.to_string(),
             self.samples.to_string(),
+            self.plans.to_string(),
             self.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
             self.left.to_string(),
         ]
@@ -120,8 +123,9 @@ pub(crate) async fn run(args: PruneArgs, context: &Context) -> Result<Exit, Comm
         return Ok(Exit::Ok);
     }
     if found != Prunable::default() {
-        let Prunable { runs, samples } = found;
-        let (url, what) = (&ops.chosen.url, format!("{runs} runs and {samples} samples"));
+        let Prunable { runs, samples, plans } = found;
+        let what = format!("{runs} runs, {samples} samples and {plans} plans");
+        let url = &ops.chosen.url;
         let folder = folder.display();
         let question = format!("Write {what} to {folder} and remove them from {url}?");
         confirm(&question, args.yes)?;

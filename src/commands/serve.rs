@@ -37,7 +37,7 @@ pub(crate) async fn run(args: ServeArgs, context: &Context) -> Result<Exit, Comm
     context.output.note(&format!("listening on http://{}", server.address()));
     let mut serving = RunningServer::start(server);
     let (stopper, stop) = Stopper::new();
-    let plans = plan_executor(ops.store().clone(), process, ops.config.as_ref());
+    let plans = plan_executor(ops.partitions().clone(), process, ops.config.as_ref());
     let plans = tokio::spawn(async move { plans.run(stop).await });
     let exit = tokio::select! {
         exit = signals.next() => exit,

@@ -1,18 +1,24 @@
 //! `redrive status`: the state of everything on one screen.
 
+use std::io::{IsTerminal, stdout};
+
 use clap::Args;
+use redrive_engine::{Clock, SteadyClock};
 use redrive_ops::{
     Watch,
-    views::{CauseView, DueView, OverviewView, QueueStatsView},
-    words::{apart, rounded},
+    views::{CauseView, DueView, OverviewView, PlanView, QueueStatsView},
+    words::{apart, between, rounded},
 };
 use serde::Serialize;
 
 use crate::{
+    cli::Format,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
     output::{TableColumn, TableRow, excerpt},
+    screen::{CLEAR, pause_after},
+    signals::Signals,
 };
 
 /// Rows of each part, so that all parts fit on one screen.
@@ -25,30 +31,70 @@ The figures are those of the dashboard's overview. `-o json` prints all of them.
 Examples:
   redrive status
   redrive status -o json
-  watch redrive status")]
-pub(crate) struct StatusArgs {}
+  redrive status --watch              refresh in place until Ctrl-C
+  redrive status --watch -o jsonl     one line for each change")]
+pub(crate) struct StatusArgs {
+    /// Refresh until Ctrl-C: in place on a terminal, or one line for each change with -o jsonl
+    #[arg(long)]
+    watch: bool,
+}
 
-pub(crate) async fn run(_: StatusArgs, context: &Context) -> Result<Exit, CommandError> {
+pub(crate) async fn run(args: StatusArgs, context: &Context) -> Result<Exit, CommandError> {
+    let output = context.output;
+    let can_watch = match output.format() {
+        Format::Table => stdout().is_terminal(),
+        Format::Json => false,
+        Format::Jsonl => true,
+    };
+    if args.watch && !can_watch {
+        let message = "--watch needs a terminal, or -o jsonl";
+        return Err(CommandError::usage(message).help("`redrive status` prints the state once"));
+    }
     let ops = OpenStore::open(context, IfMissing::Refuse).await?;
-    let overview = Watch::new((*ops).clone()).newest().await;
-    let overview = overview.map_err(|error| ops.store_error(error))?;
+    let watch = Watch::new((*ops).clone());
+    if !args.watch {
+        let overview = watch.newest().await.map_err(|error| ops.store_error(error))?;
+        return print(&overview, &ops, context).map(|()| Exit::Ok);
+    }
+    let (mut signals, clock) = (Signals::new()?, SteadyClock::default());
+    let mut printed = None;
+    loop {
+        let started = clock.now();
+        match watch.newest().await {
+            Ok(overview) if printed == Some(overview.version) && !output.is_table() => {}
+            Ok(overview) => {
+                if output.is_table() {
+                    output.text(CLEAR)?;
+                }
+                print(&overview, &ops, context)?;
+                printed = Some(overview.version);
+            }
+            Err(error) => output.warning(&format!("cannot read the store: {error}")),
+        }
+        tokio::select! {
+            exit = signals.next() => return Ok(exit),
+            () = tokio::time::sleep(pause_after(between(started, clock.now()))) => {}
+        }
+    }
+}
+
+fn print(overview: &OverviewView, ops: &OpenStore, context: &Context) -> Result<(), CommandError> {
     let output = context.output;
     if !output.is_table() {
-        output.object(&*overview)?;
-        return Ok(Exit::Ok);
+        return output.object(overview);
     }
     let (at, url) = (&overview.at, &ops.chosen.url);
     output.text(&format!(
         "{}\n{}\n",
         overview.summary(|count| count.to_string()),
-        activity(&overview)
+        activity(overview)
     ))?;
-    output.section("units", &units(&overview))?;
+    output.section("units", &units(overview))?;
     output.section("queues", &shown(&overview.queues, QueueRow))?;
+    output.section("plans", &shown(&overview.plans, PlanRow))?;
     output.section("causes; `redrive causes` lists all", &shown(&overview.causes, CauseRow))?;
     output.section("next", &shown(&overview.due, |due| DueRow { due, at }))?;
-    output.footer(&format!("{url} at {at}"))?;
-    Ok(Exit::Ok)
+    output.footer(&format!("{url} at {at}"))
 }
 
 fn shown<'a, T, R>(all: &'a [T], row: impl Fn(&'a T) -> R) -> Vec<R> {
@@ -156,6 +202,25 @@ impl TableRow for CauseRow<'_> {
             self.0.state().to_owned(),
             excerpt(&self.0.message),
         ]
+    }
+}
+
+/// A plan in fewer columns than `redrive plan list` has.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct PlanRow<'a>(&'a PlanView);
+
+impl TableRow for PlanRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::key("plan"),
+        TableColumn::text("status"),
+        TableColumn::text("action"),
+        TableColumn::text("progress"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let plan = self.0;
+        vec![plan.id.to_string(), plan.status.to_string(), plan.action.to_owned(), plan.progress()]
     }
 }
 

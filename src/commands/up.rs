@@ -104,7 +104,7 @@ pub(crate) async fn run(args: UpArgs, context: &Context) -> Result<Exit, Command
     let mut serving = RunningServer::start(server);
     let engine = workers.engine(ops.store().clone(), &config, context);
     let daemon = Daemon::new(ops.partitions().clone(), daemon_name(&process));
-    let plans = plan_executor(ops.store().clone(), process.clone(), Some(&config));
+    let plans = plan_executor(ops.partitions().clone(), process.clone(), Some(&config));
     let (stopper, stop) = Stopper::new();
     let mut work = Box::pin(async {
         tokio::join!(

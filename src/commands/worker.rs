@@ -1,7 +1,9 @@
 //! `redrive worker`: processes the declared queues, sources, pipelines and notifiers (OPS-6, OPS-7).
 
 use clap::Args;
-use redrive::{Daemon, HumanDuration, RunMode, Stopper, Unreadable, Until};
+use redrive::{
+    Control, Daemon, HumanDuration, RunMode, Stopper, Unreadable, Until, build_partition_rules,
+};
 use redrive_ops::GapFilter;
 
 use crate::{
@@ -103,7 +105,9 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Com
     let engine = workers.engine(store.clone(), &config, context);
     let until = if args.drain { Until::Drained } else { Until::Stopped };
     let (stopper, stop) = Stopper::new();
-    let plans = plan_executor(store.clone(), worker.clone(), Some(&config));
+    let raw = context.raw(Some(&config))?;
+    let partitions = Control::new(store.clone(), build_partition_rules(&config), raw);
+    let plans = plan_executor(partitions, worker.clone(), Some(&config));
     let mut work = Box::pin(async {
         let work = engine.run_as(worker, stop.clone(), until);
         match until {

@@ -93,7 +93,8 @@ fn a_button_respects_missing_raw_data_and_offers_the_flag_for_it() {
         .replace("2026-11-01", "2026%2D11%2D01");
     assert!(page.contains(&link), "{page}");
     let preview = server.text(&link.replace("&amp;", "&"));
-    assert!(preview.contains("Confirm: 1") && preview.contains("name=\"force\""), "{preview}");
+    let confirmed = preview.contains("Reprocess 1 partition now");
+    assert!(confirmed && preview.contains("name=\"force\" value=\"true\""), "{preview}");
 }
 
 // FIX-1

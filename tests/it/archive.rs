@@ -228,6 +228,8 @@ impl Archive {
             let work = asked[0].as_ref().unwrap().work.as_ref().unwrap();
             let lane = work.request.as_ref().unwrap().lane;
             let claim = PartitionClaim {
+                gates: redrive::store::GateRules::default(),
+                now: Timestamp::UNIX_EPOCH,
                 source: key.source().to_owned(),
                 run_ids: vec![run_id.clone()],
                 backfill: u32::from(lane == Lane::Backfill),
@@ -237,6 +239,7 @@ impl Archive {
             let claimed = self.store.claim_partitions(&claim).await.unwrap().remove(0);
             assert_eq!(&claimed.key, key, "nothing else is in this lane");
             let finish = PartitionFinish {
+                gates: None,
                 key: key.clone(),
                 lease: claimed.lease,
                 attempt: claimed.attempt,
@@ -253,6 +256,8 @@ impl Archive {
     /// Claims what there is to claim of a source, up to three, and judges it all alike.
     pub(crate) fn judge_some(&self, source: &str, good: bool, leaves_raw: bool) {
         let claim = PartitionClaim {
+            gates: redrive::store::GateRules::default(),
+            now: Timestamp::UNIX_EPOCH,
             source: source.to_owned(),
             run_ids: (0..3).map(|_| self.next_run()).collect(),
             backfill: 1,
@@ -271,6 +276,7 @@ impl Archive {
                 PartitionVerdict::Rejected { failure }
             };
             let finish = PartitionFinish {
+                gates: None,
                 key: held.key,
                 lease: held.lease,
                 attempt: held.attempt,

@@ -1,5 +1,10 @@
 //! Causes: `redrive causes`, what selects units by their last failure, and remarks on units.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -383,5 +388,28 @@ fn the_state_of_everything_fits_on_one_screen() {
             };
             assert_eq!(strip(&printed[field]), strip(&overview[field]), "{field}");
         }
+    }
+}
+
+// OPS-3
+#[test]
+fn a_watched_status_prints_a_line_for_each_change() {
+    for shop in Shop::both() {
+        let refused = shop.run(&["status", "--watch"]).failed(2);
+        assert!(refused.contains("--watch needs a terminal, or -o jsonl"), "{refused}");
+        let mut watch = shop.command(&["status", "--watch", "-o", "jsonl"]);
+        let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        let mut discovered = || {
+            let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            let units = line["units"].as_array().unwrap().iter();
+            let mut runs = units.filter(|row| row["state"] == "discovered");
+            runs.next().map_or(0, |row| row["count"].as_u64().unwrap())
+        };
+        assert_eq!(discovered(), 0);
+        shop.submit("fine");
+        while discovered() != 1 {}
+        watch.kill().unwrap();
+        watch.wait().unwrap();
     }
 }

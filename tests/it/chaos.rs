@@ -16,6 +16,7 @@ mod evidence;
 mod faults;
 mod handlers;
 mod item_rules;
+mod limited_server;
 mod planted;
 mod process;
 mod report;
@@ -43,13 +44,13 @@ fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-// RUN-7, OPS-6, DMN-2, PAR-6, PAR-10, UPL-7, PIP-1
+// RUN-7, OPS-6, DMN-2, PAR-6, PAR-10, UPL-7, PIP-1, GAT-3
 #[test]
 fn nothing_is_lost_and_nothing_ends_twice_in_chaos_on_sqlite() {
     println!("{}", chaos(StoreKind::Sqlite));
 }
 
-// RUN-7, OPS-6, DMN-2, PAR-6, PAR-10, UPL-7, PIP-1
+// RUN-7, OPS-6, DMN-2, PAR-6, PAR-10, UPL-7, PIP-1, GAT-3
 #[test]
 fn nothing_is_lost_and_nothing_ends_twice_in_chaos_on_postgres() {
     println!("{}", chaos(StoreKind::Postgres));

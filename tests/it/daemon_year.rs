@@ -13,8 +13,8 @@ use redrive_core::{
 };
 use redrive_engine::{Clock, Control, Daemon, PartitionRules, RawSink};
 use redrive_store::{
-    AuditContext, JournalFilter, Lane, Operator, PartitionAction, PartitionClaim, PartitionFinish,
-    PartitionVerdict, Store, WorkerId, Written,
+    AuditContext, GateRules, JournalFilter, Lane, Operator, PartitionAction, PartitionClaim,
+    PartitionFinish, PartitionVerdict, Store, WorkerId, Written,
 };
 
 use crate::{databases::fresh_postgres, folder::Folder};
@@ -95,6 +95,8 @@ impl World {
                 .collect()
         };
         let claim = PartitionClaim {
+            gates: GateRules::default(),
+            now: Timestamp::UNIX_EPOCH,
             source: source.to_owned(),
             run_ids,
             backfill: 10,
@@ -105,6 +107,7 @@ impl World {
         for held in claimed {
             let failure = Failure::named("too_few_rows", Cause::Validator, "no rows");
             let finish = PartitionFinish {
+                gates: None,
                 key: held.key.clone(),
                 lease: held.lease,
                 attempt: held.attempt,

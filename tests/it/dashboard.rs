@@ -3,7 +3,7 @@
 use crate::{browser::Browser, fair::Fair};
 
 /// Every kind of page, by name.
-pub(crate) const PAGES: [(&str, &str); 16] = [
+pub(crate) const PAGES: [(&str, &str); 19] = [
     ("overview", "/"),
     ("partitions", "/partitions?month=2026-11"),
     ("partition", "/partitions/ads/1234/daily/2026-11-02"),
@@ -18,9 +18,19 @@ pub(crate) const PAGES: [(&str, &str); 16] = [
     ("dead-letters", "/dead-letters"),
     ("dead-letter", "/dead-letters/1"),
     ("causes", "/causes"),
+    ("plans", "/plans"),
+    ("plan", "/plans/1"),
+    ("plan-units", "/plans/1/units"),
     ("journal", "/journal"),
     ("nothing", "/runs/999"),
 ];
+
+/// One with a plan, for the pages about plans.
+pub(crate) fn fair_with_plan() -> Fair {
+    let fair = Fair::on_sqlite("");
+    fair.told(&["plan", "new", "retry", "--kind", "run", "--queue", "work"]);
+    fair
+}
 
 // OPS-3
 #[test]
@@ -217,7 +227,7 @@ fn a_page_whose_token_was_changed_says_sign_in_again() {
 
 #[test]
 fn without_scripts_everything_works_but_pages_do_not_change_by_themselves() {
-    let fair = Fair::on_sqlite("");
+    let fair = fair_with_plan();
     let server = fair.serve(&[]);
     let browser = Browser::without_scripts(server.address);
     for (_, path) in PAGES {
@@ -233,4 +243,51 @@ fn without_scripts_everything_works_but_pages_do_not_change_by_themselves() {
     browser.follow("Reprocess all that match");
     browser.click("button.primary");
     browser.wait_for("main", "6 done");
+    browser.open("/partitions/preview?action=retry&source=ads");
+    browser.click("input[name=clear_terminal]");
+    browser.click("form.options button");
+    browser.wait_for("form[method=post] input[name=clear_terminal][value=true]", "");
+    browser.open("/plans/1");
+    browser.write("input[name=pace]", "fast");
+    browser.click("button.primary");
+    browser.wait_for("[role=alert]", "pace");
+    browser.write("input[name=reason]", "not now");
+    browser.click("button.danger");
+    browser.wait_for("main", "Discarded: aborted by local (dashboard): not now");
+}
+
+// PLN-1, PLN-2, PLN-4
+#[test]
+fn a_person_keeps_a_plan_applies_it_with_a_canary_and_undoes_it() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::at(server.address);
+    browser.look(1280, "light");
+    browser.open("/runs?queue=work&state=given_up");
+    browser.follow("Plan …");
+    browser.wait_for("h1", "Retry 3 runs: queue work, given up");
+    browser.write("input[name=pace]", "1/h");
+    browser.click("button[formmethod=get]");
+    browser.wait_for("main", "About 3h at this pace.");
+    browser.picture("plan-preview");
+    browser.click("button[name=keep]");
+    browser.wait_for("h1", "Plan 1: Retry 3 runs");
+    browser.run(
+        "document.querySelector('input[name=pace]').value = '1/h';
+        document.querySelector('input[name=canary]').value = '1'",
+    );
+    browser.click("button.primary");
+    browser.wait_for("h1", "running");
+    browser.wait_for("main", "1 pending");
+    browser.wait_for("main", "1 unit: 0 recovered, 0 failed again, 1 pending");
+    browser.open("/");
+    browser.wait_for("main", "Plan 1: Retry 3 runs");
+    browser.follow("Plan 1: Retry 3 runs");
+    browser.write("input[name=reason]", "a mistake");
+    browser.click("button[formaction='/plans/1/undo']");
+    browser.wait_for("main", "Undone by local (dashboard)");
+    browser.wait_for("main", "1 undone");
+    browser.picture("plan-undone");
+    assert_eq!(server.get("/v1/runs?state=given_up")["items"].as_array().unwrap().len(), 3);
+    assert_eq!(browser.complaints(), [""; 0]);
 }

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{browser::Browser, dashboard::PAGES, fair::Fair};
+use crate::{
+    browser::Browser,
+    dashboard::{PAGES, fair_with_plan},
+    fair::Fair,
+};
 
 const SCREENS: [(u32, &str); 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
 
@@ -42,7 +46,7 @@ const WATCH_MOVES: &str = "
 
 #[test]
 fn every_page_fits_its_screen_in_light_and_dark() {
-    let fair = Fair::on_sqlite("");
+    let fair = fair_with_plan();
     let server = fair.serve(&[]);
     let browser = Browser::at(server.address);
     for (width, colours) in SCREENS {
@@ -60,7 +64,7 @@ fn every_page_fits_its_screen_in_light_and_dark() {
 
 #[test]
 fn with_a_keyboard_one_sees_where_one_is() {
-    let fair = Fair::on_sqlite("");
+    let fair = fair_with_plan();
     let server = fair.serve(&[]);
     let browser = Browser::at(server.address);
     for (width, colours) in [(1280, "light"), (390, "dark")] {
@@ -79,7 +83,7 @@ fn with_a_keyboard_one_sees_where_one_is() {
 
 #[test]
 fn a_page_that_changes_by_itself_does_not_jump() {
-    let fair = Fair::on_sqlite("");
+    let fair = fair_with_plan();
     let server = fair.serve(&[]);
     let browser = Browser::at(server.address);
     let version = "return document.querySelector('main').dataset.live";

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 19] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -32,6 +32,10 @@ const MIGRATIONS: [&str; 15] = [
     "causes",
     "run_claims",
     "plans",
+    "run_states",
+    "room_for_updates",
+    "gates",
+    "plan_counts",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

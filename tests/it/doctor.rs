@@ -94,8 +94,9 @@ fn a_broken_invariant_is_a_finding_on_both_stores() {
     connection.execute(insert, []).unwrap();
     execute(
         &postgres,
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
-            VALUES ('q', '{}', 'epoch', 'passed')",
+        "INSERT INTO redrive.runs (queue, payload, submitted_at) VALUES ('q', '{}', 'epoch');
+            INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
+            VALUES (1, 'q', '', 'epoch', 'passed')",
     );
     for store in [&sqlite, &postgres] {
         let ended = doctor(&folder, store);
@@ -273,6 +274,11 @@ fn a_plan_that_disagrees_with_its_units_or_the_journal_is_a_finding() {
                 "plan:1: changed is 2, but counting the units gives 1 (counts)",
                 "plan:1: the plan is done, but 1 units were neither changed nor skipped (counts)",
             ],
+        ),
+        (
+            "UPDATE plan_counts SET units = units + 1 WHERE outcome = 'pending'",
+            &["plan:1: the counts that are kept differ from the units: 3 of state error, given up \
+               and pending (counts)"],
         ),
         (
             "INSERT INTO journal (at, actor, action, unit, details)

@@ -46,6 +46,7 @@ mod notify;
 mod partitions;
 mod peers;
 mod pipelines;
+mod plan_story;
 mod plans;
 mod policy;
 mod proxy;
@@ -89,5 +90,6 @@ mod test_functions;
 
 mod conformance_doc;
 mod crates_direction;
+mod gates;
 mod guarantees_doc;
 mod tidy;

@@ -358,7 +358,10 @@ fn mistakes_in_a_notifier_are_pointed_at() {
     let checked = Folder::with_config(good).run(&["check", "-o", "json"]).json();
     let notifier = &checked["notifiers"][0];
     assert_eq!(notifier["queue"], "redrive.notify.a");
-    assert_eq!(notifier["events"], json!(["giveup", "abort", "dead-letters", "cause-return"]));
+    assert_eq!(
+        notifier["events"],
+        json!(["giveup", "abort", "dead-letters", "cause-return", "gate"])
+    );
     assert_eq!(
         (&notifier["dead_letters_every"], &notifier["source"]),
         (&100.into(), &"/redrive".into())

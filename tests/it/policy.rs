@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use snapbox::{assert_data_eq, file};
 
-use crate::folder::Folder;
+use crate::{databases::one_of_each, folder::Folder, shop::Shop};
 
 const CONFIG: &str = r#"
 jitter-seed = 7
@@ -87,6 +87,66 @@ fn policy_show_prints_the_policy_of_every_place_and_where_each_setting_is_from()
     assert!(table.contains("4  (inline)") && table.contains("5m  (preset partition)"), "{table}");
 }
 
+// POL-10
+#[test]
+fn a_rule_has_its_place_in_policy_show_and_a_schedule_of_its_own() {
+    let config = "[[queue]]\nname = \"orders\"\nhandler = { exec = [\"/bin/true\"] }\n\
+                  policy = { rule = [{ code = [529], base = \"5m\", max-attempts = 4 }] }\n";
+    let folder = Folder::with_config(config);
+    let shown = folder.run(&["policy", "show", "queue:orders", "-o", "json"]).json();
+    let rule = json!({ "code": [529], "base_s": 300, "max_attempts": 4 });
+    assert_eq!(shown[0]["rules"], json!([rule]));
+    assert_eq!(shown[0]["origins"]["rule"], "inline");
+    let table = folder.run(&["policy", "show", "queue:orders"]).ok();
+    assert!(table.contains("1. code 529: max-attempts 4, base 5m  (inline)"), "{table}");
+    let waits = |flags: &[&str]| {
+        let arguments = [&["policy", "schedule", "--policy", "queue:orders", "-o", "json"], flags];
+        let rows = folder.run(&arguments.concat()).json();
+        rows.as_array().unwrap().iter().map(|row| row["delay_s"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(waits(&["--code", "529"]), [300, 600, 1200]);
+    assert_eq!(waits(&["--attempts", "2"]), [60, 120]);
+}
+
+// POL-10, POL-6
+#[test]
+fn a_rule_decides_about_the_failures_that_it_names() {
+    let config = "[[queue]]\nname = \"work\"\nhandler = { exec = [\"/bin/sh\", \"work.sh\"] }\n\
+                  policy = { base = \"1ms\", max-attempts = 2, rule = [\n\
+                  { code = [7], base = \"2ms\", max-attempts = 3 },\n\
+                  { class = [\"final\"], retriable = \"all\", base = \"3ms\" }] }\n";
+    let [sqlite, postgres] = [Folder::new(), Folder::new()];
+    let [_, url] = one_of_each(&sqlite);
+    for (folder, store) in [(sqlite, "sqlite:store.db"), (postgres, url.as_str())] {
+        let shop = Shop::selling(folder, store, config, "exit \"$REDRIVE_CATEGORY\"");
+        let ids = shop.drained(&["7", "8", "65"]);
+        let rules = |place: usize| {
+            let story = shop.why(ids[place]);
+            let attempts = story["attempts"].as_array().unwrap().iter();
+            attempts.map(|row| row["rule"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let exhausted = "gave up: attempts_exhausted: ";
+        assert_eq!(
+            rules(0),
+            [
+                "by rule 1: counted failure 1 of 3: 2ms × 2^0 = 2ms",
+                "by rule 1: counted failure 2 of 3: 2ms × 2^1 = 4ms",
+                &format!("by rule 1: {exhausted}counted failure 3 of 3"),
+            ]
+        );
+        let plain = ["counted failure 1 of 2: 1ms × 2^0 = 1ms", "counted failure 2 of 2"];
+        assert_eq!(rules(1), [plain[0].to_owned(), format!("{exhausted}{}", plain[1])]);
+        let retried = "final, but retriable = all: ";
+        assert_eq!(
+            rules(2),
+            [
+                format!("by rule 2: counted failure 1 of 2: {retried}3ms × 2^0 = 3ms"),
+                format!("by rule 2: {exhausted}{retried}counted failure 2 of 2"),
+            ]
+        );
+    }
+}
+
 // POL-9
 #[test]
 fn policy_show_prints_every_setting() {
@@ -109,11 +169,13 @@ fn policy_show_prints_every_setting() {
             "max_deferrals": 100,
             "max_lost": null,
             "max_logical_age_s": null,
+            "rules": [],
             "origins": {
                 "max-attempts": "policy gentle", "max-age": "policy gentle", "backoff": "default",
                 "base": "policy gentle", "multiplier": "default", "cap": "policy gentle",
                 "jitter": "default", "retriable": "policy gentle", "max-hint": "default",
                 "max-deferrals": "default", "max-lost": "default", "max-logical-age": "default",
+                "rule": "default",
             },
         }])
     );

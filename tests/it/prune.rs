@@ -278,7 +278,7 @@ fn a_dry_run_and_a_question_that_nobody_answers_remove_nothing() {
             (&3.into(), &4.into(), &true.into())
         );
         let refused = shop.run(&PRUNE).failed(4);
-        assert!(refused.contains("Write 3 runs and 4 samples to archive"), "{refused}");
+        assert!(refused.contains("Write 3 runs, 4 samples and 0 plans to archive"), "{refused}");
         assert_eq!((count(&shop, "runs"), count(&shop, "samples")), (4, 4));
         assert!(!shop.folder.path().join("archive").exists());
     }

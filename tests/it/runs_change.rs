@@ -128,7 +128,9 @@ fn a_dry_run_says_what_would_change_and_changes_nothing() {
         assert_eq!(dry.code, Some(0));
         let dry = shop.run(&["runs", "cancel", "--queue", "work", "--dry-run", "-o", "json"]);
         let would = [(bad, "would_be_done"), (down, "would_be_done"), (ready, "would_be_done")];
-        assert_eq!(outcomes(&dry), pairs(&would));
+        let mut found = outcomes(&dry);
+        found.sort_unstable();
+        assert_eq!(found, pairs(&would));
         let dry = shop.run(&["runs", "retry", &fine.to_string(), "--dry-run"]);
         assert_eq!(dry.code, Some(1), "{}", dry.stdout);
         let after: Vec<Value> = [fine, bad, down, ready].map(|id| shop.show(id)).into();

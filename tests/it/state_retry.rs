@@ -53,7 +53,7 @@ fn a_failed_partition_goes_back_and_nothing_else_of_it_changes() {
                 told["details"]["flags"],
                 told["details"]["reason"]
             ]),
-            json!(["state retry", ["--force"], "the API is back"])
+            json!(["plan 1", ["--force"], "the API is back"])
         );
         assert!(told["at"].as_str().is_some());
         archive.run(&["state", "verify"]).ok();

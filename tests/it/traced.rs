@@ -139,7 +139,15 @@ impl Traced {
     pub(crate) fn ledger(&self) -> Vec<String> {
         let unit = "kind || ' ' || stage || ' ' || attempt || ' ' || outcome";
         let order = "ORDER BY kind, unit_id, stage, attempt";
-        let mut lines = texts(self.shop.store(), &format!("SELECT {unit} FROM attempts {order}"));
+        // PostgreSQL has runs that passed in a table of their own.
+        let ledger = match self.shop.store().starts_with("postgres") {
+            true => {
+                "(SELECT kind, unit_id, stage, attempt, outcome FROM attempts UNION ALL \
+                 SELECT kind, unit_id, stage, attempt, outcome FROM pass_attempts) AS ledger"
+            }
+            false => "attempts",
+        };
+        let mut lines = texts(self.shop.store(), &format!("SELECT {unit} FROM {ledger} {order}"));
         lines.sort();
         lines
     }

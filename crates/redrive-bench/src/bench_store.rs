@@ -5,11 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use redrive::{StoreUrl, SynchronousMode, migrator, open_store};
+use redrive::{StoreUrl, SynchronousMode, migrator};
 use redrive_engine::{Clock, SystemClock};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::Store;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_postgres::NoTls;
 
 use crate::{
     error::{BenchError, failed},
@@ -68,15 +69,27 @@ impl BenchStore {
     }
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, BenchError> {
-        let StoreUrl::Postgres(postgres) = &self.url else {
-            return open_store(&self.url, SynchronousMode::default(), SystemClock.now())
-                .await
-                .map_err(failed);
-        };
-        let max_connections = self.connections.into();
-        let options = PostgresOptions { max_connections, ..PostgresOptions::default() };
-        let store = PostgresStore::connect(postgres.with_password(), options).await;
-        Ok(Arc::new(store.map_err(failed)?))
+        open_store(&self.url, self.connections).await
+    }
+
+    /// The URL as another process needs it.
+    pub(crate) fn url_with_password(&self) -> String {
+        match &self.url {
+            StoreUrl::Postgres(postgres) => postgres.with_password().to_owned(),
+            url => url.to_string(),
+        }
+    }
+
+    /// The bytes that PostgreSQL has written to its log.
+    pub(crate) async fn log_position(&self) -> Result<Option<f64>, BenchError> {
+        let StoreUrl::Postgres(postgres) = &self.url else { return Ok(None) };
+        let connected = tokio_postgres::connect(postgres.with_password(), NoTls).await;
+        let (client, connection) = connected.map_err(failed)?;
+        // The task ends with the client; a broken connection shows in the call of the client.
+        tokio::spawn(connection);
+        let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8";
+        let row = client.query_one(sql, &[]).await.map_err(failed)?;
+        row.try_get(0).map(Some).map_err(failed)
     }
 
     /// One bare loop per connection; SQLite has one writer.
@@ -134,6 +147,21 @@ impl BenchStore {
             StoreUrl::SqliteMemory => Ok(()),
         }
     }
+}
+
+/// Opens a store whose schema is there, with so many connections to PostgreSQL.
+pub(crate) async fn open_store(
+    url: &StoreUrl,
+    connections: u16,
+) -> Result<Arc<dyn Store>, BenchError> {
+    let StoreUrl::Postgres(postgres) = url else {
+        let opened = redrive::open_store(url, SynchronousMode::default(), SystemClock.now());
+        return opened.await.map_err(failed);
+    };
+    let max_connections = connections.into();
+    let options = PostgresOptions { max_connections, ..PostgresOptions::default() };
+    let store = PostgresStore::connect(postgres.with_password(), options).await;
+    Ok(Arc::new(store.map_err(failed)?))
 }
 
 /// A new folder of the working directory, on the disk that the user wants to measure. Removed when dropped.

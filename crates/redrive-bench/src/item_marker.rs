@@ -1,7 +1,7 @@
 //! A bare loop that marks items as uploaded: the same writes as Redrive's, in batches of what arrives while the
 //! previous batch is committed.
 
-use std::{path::Path, time::SystemTime};
+use std::path::Path;
 
 use redrive::{ItemId, StoreUrl};
 use rusqlite::params;
@@ -11,6 +11,7 @@ use tokio_postgres::NoTls;
 use crate::{
     bench_store::BenchStore,
     error::{BenchError, failed},
+    postgres_loop::moment,
     run_backend::{WORKER, at},
     sqlite_loop::{SqliteLoop, query},
 };
@@ -20,18 +21,14 @@ const MAX_BATCH: usize = 1_000;
 const MARK: &str = "
     WITH moved AS (
         UPDATE redrive.items AS item SET
-            status = given.status, updated_at = given.ended_at,
-            last_attempt = item.last_attempt + 1
-        FROM (SELECT * FROM unnest(
-            $1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[]
-        ) AS given (id, status, started_at, ended_at, outcome, worker)
-        LIMIT cardinality($1)) AS given
+            status = 'uploaded', updated_at = $3, last_attempt = item.last_attempt + 1
+        FROM (SELECT id FROM unnest($1::bigint[]) AS given (id) LIMIT cardinality($1)) AS given
         WHERE item.id = given.id AND item.status = 'pending'
-        RETURNING given.*, item.last_attempt
+        RETURNING item.id, item.last_attempt
     )
     INSERT INTO redrive.attempts
         (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
-    SELECT 'item', id, last_attempt, true, started_at, ended_at, outcome, worker FROM moved";
+    SELECT 'item', id, last_attempt, true, $2, $3, 'success', $4 FROM moved";
 
 /// Marks items in the background until all senders are dropped.
 pub(crate) struct ItemMarker {
@@ -111,17 +108,11 @@ async fn mark_in_postgres(
 ) -> Result<(), BenchError> {
     client.batch_execute(crate::postgres_loop::PIN_PLANS).await.map_err(failed)?;
     let mark = client.prepare(MARK).await.map_err(failed)?;
-    let moment = |second| SystemTime::from(at(second));
     let mut batch = Vec::new();
     while received.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let ids: Vec<i64> = batch.drain(..).map(|ItemId(id)| id).collect();
-        let count = ids.len();
-        let (started, ended) = (vec![moment(1); count], vec![moment(2); count]);
-        let (statuses, outcomes) = (vec!["uploaded"; count], vec!["success"; count]);
-        client
-            .execute(&mark, &[&ids, &statuses, &started, &ended, &outcomes, &vec![WORKER; count]])
-            .await
-            .map_err(failed)?;
+        let marked = client.execute(&mark, &[&ids, &moment(1), &moment(2), &WORKER]).await;
+        marked.map_err(failed)?;
     }
     Ok(())
 }

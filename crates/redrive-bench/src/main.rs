@@ -9,20 +9,27 @@ mod bench_store;
 mod causes;
 mod decide;
 mod error;
+mod gate_costs;
+mod gate_workers;
+mod gates;
 mod http_runs;
 mod item_marker;
+mod limited_api;
 mod measurement;
 mod output;
 mod partition_files;
 mod partition_loop;
 mod partitions;
 mod pipeline;
+mod plan_loop;
+mod plans;
 mod postgres_loop;
 mod redrive_store;
 mod reply_server;
 mod retry;
 mod run_backend;
 mod runs;
+mod sample_loop;
 mod server;
 mod server_data;
 mod sizes;
@@ -31,6 +38,7 @@ mod store;
 mod stream_runs;
 mod uploads;
 mod usage;
+mod volume;
 mod workload;
 
 use std::process::ExitCode;
@@ -145,6 +153,30 @@ Examples:
   redrive-bench causes --scale 0.1              100 000 runs
   redrive-bench causes --store postgres://redrive@localhost/bench")]
     Causes(causes::CausesBenchArgs),
+    /// A plan over a million runs: made, applied without a pace, and its memory, compared with a bare batched update
+    #[command(after_help = "\
+Examples:
+  redrive-bench plans
+  redrive-bench plans --scale 0.1               100 000 runs
+  redrive-bench plans --store postgres://redrive@localhost/bench")]
+    Plans(plans::PlansBenchArgs),
+    /// Gates: what open ones cost a drain, and how well processes keep to the limit of a service
+    #[command(after_help = "\
+A service in this process allows 100 requests in a second, and worker processes share it.
+
+Examples:
+  redrive-bench gates
+  redrive-bench gates --scale 0.1 --rounds 3
+  redrive-bench gates --store postgres://redrive@localhost/bench")]
+    Gates(gates::GatesBenchArgs),
+    /// What a run costs in a store that holds millions of runs, and the log that it writes
+    #[command(after_help = "\
+The store is filled by submitting and finishing runs: ten million take some minutes.
+
+Examples:
+  redrive-bench volume --store postgres://redrive@localhost/bench
+  redrive-bench volume --filled 1000000 --many 200000 --few 20000")]
+    Volume(volume::VolumeBenchArgs),
     /// One workload of Redrive alone in a new store, for comparison with other systems
     #[command(after_help = "\
 scripts/peers runs this workload and the same one of other systems in turn; docs/benchmarks.md has the results.
@@ -152,11 +184,15 @@ scripts/peers runs this workload and the same one of other systems in turn; docs
 Examples:
   redrive-bench workload runs
   redrive-bench workload failing-runs --store postgres://redrive@localhost/bench
+  redrive-bench workload sustained --count 600000 --seconds 60
   redrive-bench workload partitions --count 10000 -o json")]
     Workload(workload::WorkloadArgs),
     /// The program that `runs --handler stream` calls
     #[command(hide = true)]
     Echo,
+    /// A worker process of `gates`
+    #[command(hide = true)]
+    CallService(gate_workers::CallServiceArgs),
 }
 
 fn main() -> ExitCode {
@@ -188,8 +224,12 @@ async fn run(cli: BenchCli) -> Result<(), BenchError> {
         BenchCommand::Uploads(args) => print_rows(&uploads::run(&args, store_url).await?, format),
         BenchCommand::Server(args) => print_rows(&server::run(&args, store_url).await?, format),
         BenchCommand::Causes(args) => print_rows(&causes::run(&args, store_url).await?, format),
+        BenchCommand::Plans(args) => print_rows(&plans::run(&args, store_url).await?, format),
+        BenchCommand::Gates(args) => print_rows(&gates::run(&args, store_url).await?, format),
+        BenchCommand::Volume(args) => print_rows(&volume::run(&args, store_url).await?, format),
         BenchCommand::Workload(args) => print_rows(&workload::run(&args, store_url).await?, format),
         BenchCommand::Echo => stream_runs::answer_calls(),
+        BenchCommand::CallService(args) => gate_workers::call_service(&args).await,
     }
 }
 

@@ -100,7 +100,7 @@ fn insert_into_sqlite(connection: &Connection, days: &CustomerDays) -> Result<()
             let id: i64 = insert.query_row(row, |row| row.get(0)).map_err(failed)?;
             let work = params![
                 id, SOURCE, "first", "backfill", now, "bench", null, null, 0, null, null, null,
-                null
+                null, customer
             ];
             put.execute(work).map_err(failed)?;
             let unit = format!("partition:{SOURCE}/{customer}/daily/{day}");

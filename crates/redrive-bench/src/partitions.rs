@@ -19,7 +19,7 @@ use redrive_core::DateRange;
 use redrive_engine::{Engine, Outcome};
 use redrive_ops::{Ops, Resource, views::PartitionView};
 use redrive_store::{
-    AuditContext, Lane, PageLimit, PartitionAction, PartitionClaim, PartitionFinish,
+    AuditContext, GateRules, Lane, PageLimit, PartitionAction, PartitionClaim, PartitionFinish,
     PartitionVerdict, Selection, Store, WorkerId,
 };
 
@@ -182,6 +182,8 @@ pub(crate) async fn finish_all(
     for batch in 0.. {
         let ids = (0..BATCH).map(|n| format!("{run_ids}-{batch:08}-{n:04}").parse());
         let claim = PartitionClaim {
+            gates: GateRules::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
             source: source.to_owned(),
             run_ids: ids.collect::<Result<_, _>>().map_err(failed)?,
             backfill: 0,
@@ -193,6 +195,7 @@ pub(crate) async fn finish_all(
             return Ok(());
         }
         let finish = |claimed: &redrive_store::ClaimedPartition| PartitionFinish {
+            gates: None,
             key: claimed.key.clone(),
             lease: claimed.lease,
             attempt: claimed.attempt,

@@ -122,7 +122,7 @@ impl PostgresLoop {
     }
 }
 
-fn moment(second: i64) -> SystemTime {
+pub(crate) fn moment(second: i64) -> SystemTime {
     at(second).into()
 }
 

@@ -45,6 +45,7 @@ impl RunBackend for RedriveStore {
             owner: self.worker.clone(),
             lease_until: self.store.now() + SignedDuration::from_hours(1),
             now: at(1),
+            gates: Default::default(),
         };
         let claimed = self.store.claim_runs(&request).await.map_err(failed)?;
         let count = claimed.len();
@@ -63,6 +64,7 @@ impl RunBackend for RedriveStore {
             ended_at: at(2),
             worker: self.worker.clone(),
             completion: RunCompletion::Judged { verdict: Verdict::Passed, result: None },
+            gates: None,
         };
         let finishes: Vec<RunFinish> = self.held.drain(from..).map(finish).collect();
         self.store.finish_runs(&finishes, at(2)).await.map(|written| written.len()).map_err(failed)

@@ -1,6 +1,7 @@
-//! A local HTTP server with a fixed reply, and a bare client of it.
+//! A local HTTP server with simple replies, and a bare client of it.
 
 use std::{
+    borrow::Cow,
     net::Ipv4Addr,
     sync::Arc,
     thread,
@@ -38,18 +39,28 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 /// The backlog has room for all connections at once: one that finds none is retried after a second.
 const BACKLOG: u32 = 4_096;
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+pub(crate) const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
                         content-length: 12\r\n\r\n{\"ok\": null}";
 
-/// Answers every request with the same reply, at once or after `response_time`, on a thread of its own. Stops when
-/// dropped.
+/// What a request is answered with, decided when it has arrived.
+pub(crate) type Replies = Arc<dyn Fn() -> Cow<'static, [u8]> + Send + Sync>;
+
+/// Answers requests at once or after `response_time`, on a thread of its own. Stops when dropped.
 pub(crate) struct ReplyServer {
     pub(crate) url: Uri,
     _stop: oneshot::Sender<()>,
 }
 
 impl ReplyServer {
+    /// A server that always gives the same reply.
     pub(crate) fn new(response_time: Duration) -> Result<Self, BenchError> {
+        Self::with_replies(response_time, Arc::new(|| Cow::Borrowed(ANSWER)))
+    }
+
+    pub(crate) fn with_replies(
+        response_time: Duration,
+        replies: Replies,
+    ) -> Result<Self, BenchError> {
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let listener = {
@@ -58,7 +69,7 @@ impl ReplyServer {
         };
         let url = format!("http://{}/work", listener.local_addr().map_err(failed)?);
         let (_stop, stopped) = oneshot::channel();
-        let serve = move || runtime.block_on(serve(listener, response_time, stopped));
+        let serve = move || runtime.block_on(serve(listener, response_time, replies, stopped));
         thread::Builder::new().name("server".to_owned()).spawn(serve).map_err(failed)?;
         Ok(Self { url: url.parse().map_err(failed)?, _stop })
     }
@@ -167,10 +178,15 @@ fn listen() -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn serve(listener: TcpListener, response_time: Duration, stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: TcpListener,
+    response_time: Duration,
+    replies: Replies,
+    stopped: oneshot::Receiver<()>,
+) {
     let accepting = async {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, response_time));
+            tokio::spawn(answer(stream, response_time, replies.clone()));
         }
     };
     tokio::select! {
@@ -180,7 +196,11 @@ async fn serve(listener: TcpListener, response_time: Duration, stopped: oneshot:
 }
 
 /// Answers the requests of a connection until the client closes it.
-async fn answer(stream: TcpStream, response_time: Duration) -> std::io::Result<()> {
+async fn answer(
+    stream: TcpStream,
+    response_time: Duration,
+    replies: Replies,
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     let (mut line, mut length, mut body) = (String::new(), 0, Vec::new());
@@ -191,10 +211,11 @@ async fn answer(stream: TcpStream, response_time: Duration) -> std::io::Result<(
         if line == "\r\n" {
             body.resize(length, 0);
             stream.read_exact(&mut body).await?;
+            let reply = replies();
             if !response_time.is_zero() {
                 tokio::time::sleep(response_time).await;
             }
-            stream.write_all(ANSWER).await?;
+            stream.write_all(&reply).await?;
             length = 0;
         }
         line.clear();

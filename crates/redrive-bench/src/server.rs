@@ -105,6 +105,10 @@ async fn measure(
         uploads: Uploads::new(),
         archive: None,
         limits: ServerLimits::default(),
+        plans: redrive_engine::PlanExecutor::new(
+            store.clone(),
+            redrive_store::WorkerId("server".to_owned()),
+        ),
         write_times: Default::default(),
     };
     let address = SocketAddr::from(([127, 0, 0, 1], 0));

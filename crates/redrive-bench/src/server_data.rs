@@ -63,6 +63,7 @@ async fn claim(
         owner: worker.clone(),
         lease_until: store.now() + Duration::from_secs(3_600),
         now: SystemClock.now(),
+        gates: Default::default(),
     };
     store.claim_runs(&request).await.map_err(failed)
 }
@@ -95,6 +96,7 @@ pub(crate) fn finish(run: ClaimedRun, worker: &WorkerId) -> RunFinish {
         ended_at: now,
         worker: worker.clone(),
         completion,
+        gates: None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The retry decision (POL-6).
 //!
 //! ```text
-//! failure ─► may it be retried at all?  ─ no ─► give up: final, not_retriable
+//! failure ─► does a rule match it?      ─ yes ► the settings of the rule (POL-10)
+//!         ─► may it be retried at all?  ─ no ─► give up: final, not_retriable
 //!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted (lost workers have their own, max_lost)
 //!         ─► is it young enough?        ─ no ─► give up: too_old
 //!         ─► did the server say when?   ─ yes ► retry then, uncounted (up to max_deferrals in a row)
@@ -120,6 +121,7 @@ pub fn decide(
     now: Timestamp,
     jitter: JitterKey,
 ) -> Decision {
+    let policy = policy.for_failure(failure);
     let spec = policy.spec();
     if let Some(reason) = spec.retriable.refuses(failure) {
         return Decision::GiveUp { reason };

@@ -1,6 +1,6 @@
 //! Fingerprints group similar failures.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -30,6 +30,22 @@ impl Fingerprint {
         let mut shape = format!("{}\n{code}\n", class.name());
         push_shape(&mut shape, error.as_deref().unwrap_or(message));
         Self(xxh3_64(shape.as_bytes()))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a fingerprint: a fingerprint has 16 hexadecimal digits; `redrive causes` shows them"
+)]
+pub struct InvalidFingerprint(pub String);
+
+impl FromStr for Fingerprint {
+    type Err = InvalidFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFingerprint> {
+        let digits = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let number = u64::from_str_radix(text, 16).ok().filter(|_| digits);
+        number.map(Self).ok_or_else(|| InvalidFingerprint(text.chars().take(80).collect()))
     }
 }
 

@@ -24,6 +24,7 @@ mod classify;
 mod retry_after;
 
 mod policy;
+mod policy_rules;
 mod retriable;
 
 mod backoff;
@@ -34,6 +35,7 @@ mod decide;
 mod preset;
 mod schedule;
 
+pub mod gate_state;
 pub mod item_state;
 pub mod partition_state;
 pub mod pipeline_state;
@@ -44,8 +46,13 @@ pub mod sample_state;
 mod pipeline_progress;
 mod pipeline_rules;
 
+mod rate;
+
 mod plan_pace;
 mod plan_settings;
+
+mod gate;
+mod gate_settings;
 
 mod retry_forecast;
 mod terminal_mark;
@@ -59,7 +66,10 @@ pub use crash_report::headline;
 pub use decide::{Decision, GiveUpReason, History, decide};
 pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};
 pub use failure::{Cause, Class, Code, Failure, InvalidCode};
-pub use fingerprint::{Fingerprint, NO_RAW_PARTITION};
+pub use fingerprint::{Fingerprint, InvalidFingerprint, NO_RAW_PARTITION};
+pub use gate::{GateChange, GateOutcome, GateResult, GateState, RecentAttempts, START_HORIZON};
+pub use gate_settings::{GateSettings, GateTrip, InvalidGateSettings, MAX_TRIP_ATTEMPTS};
+pub use gate_state::{GateEvent, GateStatus};
 pub use item_state::{ItemEvent, ItemStatus};
 pub use jitter::{Jitter, JitterKey, JitterSeed};
 pub use jitter_text::InvalidJitter;
@@ -76,15 +86,15 @@ pub use pipeline_progress::{
 pub use pipeline_rules::{BudgetExceeded, FailureBudget, PipelineRules};
 pub use pipeline_state::{PipelineEvent, PipelineStatus};
 pub use plan_pace::{MAX_PLAN_STEP, PlanAbort, PlanBatch, PlanCounts, PlanStep, PlanTiming};
-pub use plan_settings::{
-    AbortShare, InvalidPace, InvalidPlanSettings, InvalidShare, PlanPace, PlanSettings,
-};
+pub use plan_settings::{AbortShare, InvalidPlanSettings, InvalidShare, PlanSettings};
 pub use plan_state::{PlanEvent, PlanStatus};
 pub use policy::{
     AT_LEAST_BASE, Backoff, FieldProblem, InvalidPolicy, MAX_MULTIPLIER, Policy, PolicyOverrides,
     PolicySpec,
 };
+pub use policy_rules::{PolicyRule, RuleMatch, StoredFailure};
 pub use preset::Preset;
+pub use rate::{InvalidRate, Rate};
 pub use retriable::Retriable;
 pub use retry_after::parse_retry_after;
 pub use retry_forecast::{FailedPartition, RetryForecast, TerminalReason};
@@ -100,7 +110,7 @@ pub use unit::{InvalidUnit, MAX_KEY_BYTES, PartitionKey, Unit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event} is not allowed for a {kind} that is {state}")]
 pub struct IllegalTransition {
-    /// `partition`, `run`, `item`, `sample`, `pipeline run` or `plan`.
+    /// `partition`, `run`, `item`, `sample`, `pipeline run`, `plan` or `gate`.
     pub kind: &'static str,
     pub state: &'static str,
     pub event: &'static str,

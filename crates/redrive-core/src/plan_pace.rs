@@ -38,13 +38,28 @@ pub struct PlanCounts {
 }
 
 impl PlanCounts {
+    /// Units that were changed or skipped.
+    pub fn position(&self) -> u64 {
+        self.changed.saturating_add(self.skipped)
+    }
+
     /// Units that were neither changed nor skipped.
     pub fn rest(&self) -> u64 {
-        self.total.saturating_sub(self.changed).saturating_sub(self.skipped)
+        self.total.saturating_sub(self.position())
     }
 
     pub fn failed(&self) -> u64 {
         self.same_cause.saturating_add(self.other_cause)
+    }
+
+    /// Changed units whose outcome is known. Those that others changed before they ended have none.
+    pub fn ended(&self) -> u64 {
+        self.recovered.saturating_add(self.failed())
+    }
+
+    /// Changed units that have an outcome, or will have one.
+    pub fn tried(&self) -> u64 {
+        self.pending.saturating_add(self.ended())
     }
 }
 
@@ -61,7 +76,7 @@ pub struct PlanTiming {
 pub enum PlanStep {
     Change(PlanBatch),
     WaitUntil(Timestamp),
-    /// All units of the canary were changed, and some have not ended.
+    /// Enough units for the canary were changed, and some have not ended.
     WaitForCanary,
     Abort(PlanAbort),
     /// Every unit was changed or skipped.
@@ -71,8 +86,11 @@ pub enum PlanStep {
 /// Units to change now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanBatch {
-    /// At most so many.
+    /// At most so many. Units that are skipped are not counted.
     pub units: u32,
+    /// The units that were changed or skipped when this was decided. A batch that reaches the store late, after another one,
+    /// must change nothing: it would exceed the pace.
+    pub position: u64,
     /// The time that the pace gives each unit.
     pub interval: Duration,
     pub ramp_from: Option<Timestamp>,
@@ -82,8 +100,9 @@ impl PlanBatch {
     /// When the pace allows the next unit, after so many of this batch were changed.
     pub fn next_at(&self, changed: u32, at: Timestamp) -> Timestamp {
         let wait = self.interval.saturating_mul(changed);
-        // Stores truncate to microseconds, and a truncated time would be too early.
-        at.checked_add(wait + Duration::from_nanos(999)).unwrap_or(Timestamp::MAX)
+        // In whole microseconds, as stores keep them; a truncated time would be too early.
+        let next = at.checked_add(wait + Duration::from_nanos(999)).unwrap_or(Timestamp::MAX);
+        Timestamp::from_microsecond(next.as_microsecond()).unwrap_or(next)
     }
 }
 
@@ -95,24 +114,31 @@ pub struct PlanAbort {
     pub same_cause: u64,
     /// Units that have ended, or all of a canary.
     pub of: u64,
+    pub ended: u64,
     pub limit: AbortShare,
 }
 
 impl fmt::Display for PlanAbort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { canary, failed, same_cause, of, limit } = self;
+        let Self { canary, failed, same_cause, of, ended, limit } = self;
         let units = if *canary { "canary units" } else { "units" };
-        write!(f, "{failed} of {of} {units} failed again, ")?;
+        // Enough failures decide before all units of a canary have ended.
+        match ended < of {
+            true => write!(f, "{failed} of the {ended} {units} that ended failed again, ")?,
+            false => write!(f, "{failed} of {of} {units} failed again, ")?,
+        }
         match failed.saturating_sub(*same_cause) {
             0 => write!(f, "all of the same cause")?,
             others => write!(f, "{same_cause} of the same cause and {others} of another")?,
         }
-        write!(f, "; the plan aborts from {limit}")
+        write!(f, "; the plan aborts from {limit}")?;
+        if ended < of { write!(f, " of its {of} {units}") } else { Ok(()) }
     }
 }
 
 impl PlanSettings {
-    /// What to do at `now`. Counts that are older than the truth only lead to waiting.
+    /// What to do at `now`. Counts that are older than the truth only lead to waiting. The canary goes on with further units
+    /// until so many of them have an outcome: units that others changed before they ended say nothing.
     ///
     /// ```
     /// use jiff::Timestamp;
@@ -124,7 +150,8 @@ impl PlanSettings {
     /// let PlanStep::Abort(why) = step else { panic!("{step:?}") };
     /// assert_eq!(
     ///     why.to_string(),
-    ///     "2 of 10 canary units failed again, all of the same cause; the plan aborts from 20%",
+    ///     "2 of the 2 canary units that ended failed again, all of the same cause; \
+    ///      the plan aborts from 20% of its 10 canary units",
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -135,20 +162,38 @@ impl PlanSettings {
         if let Some(abort) = self.abort(counts) {
             return PlanStep::Abort(abort);
         }
-        let canary = self.canary().unwrap_or_default();
-        let wanted = match canary.saturating_sub(counts.changed) {
-            0 if counts.changed <= canary && counts.pending > 0 => return PlanStep::WaitForCanary,
-            0 => counts.rest(),
-            canary => canary.min(counts.rest()),
+        let canary = self.canary().filter(|canary| counts.ended() < *canary);
+        let wanted = match canary.map(|canary| canary.saturating_sub(counts.tried())) {
+            None => counts.rest(),
+            Some(0) => return PlanStep::WaitForCanary,
+            Some(units) => units.min(counts.rest()),
         };
         if let Some(next) = timing.next_at.filter(|next| *next > now) {
             return PlanStep::WaitUntil(next);
         }
-        let first_of_rest = counts.changed >= canary && timing.ramp_from.is_none();
+        let first_of_rest = canary.is_none() && timing.ramp_from.is_none();
         let ramp_from = if first_of_rest { Some(now) } else { timing.ramp_from };
-        let (batch, interval) = self.batch(ramp_from, now);
+        let since = ramp_from.map_or(0.0, |from| now.duration_since(from).as_secs_f64());
+        let speed =
+            self.ramp().map_or(1.0, |ramp| (since / ramp.as_secs_f64()).clamp(RAMP_START, 1.0));
+        let (batch, interval) = self.batch(speed);
         let units = u32::try_from(wanted).unwrap_or(u32::MAX).min(batch);
-        PlanStep::Change(PlanBatch { units, interval, ramp_from })
+        PlanStep::Change(PlanBatch { units, position: counts.position(), interval, ramp_from })
+    }
+
+    /// The times of a plan whose executor takes over at `now`. The clock of a store may start again with its machine: then
+    /// times of the past lie further in the future than the pace ever waits, and would never come.
+    pub fn timing_at(&self, timing: &PlanTiming, now: Timestamp) -> PlanTiming {
+        let wait = |speed: f64| {
+            let (units, interval) = self.batch(speed);
+            interval.saturating_mul(units) + Duration::from_micros(1)
+        };
+        let longest = wait(1.0).max(self.ramp().map_or(Duration::ZERO, |_| wait(RAMP_START)));
+        let latest = now.checked_add(longest).unwrap_or(Timestamp::MAX);
+        PlanTiming {
+            ramp_from: timing.ramp_from.filter(|from| *from <= now),
+            next_at: timing.next_at.map(|at| at.min(latest)),
+        }
     }
 
     /// How long so many units take at the pace; `None` if there is none.
@@ -181,27 +226,22 @@ impl PlanSettings {
 
     fn abort(&self, counts: &PlanCounts) -> Option<PlanAbort> {
         let limit = self.abort_if()?;
-        let canary = self.canary().filter(|canary| counts.changed <= *canary);
-        let ended = counts.recovered.saturating_add(counts.failed());
+        let ended = counts.ended();
+        let canary = self.canary().filter(|canary| ended <= *canary);
         let of = match canary {
-            // Enough failures decide before the last unit of the canary has ended.
-            Some(canary) if counts.pending > 0 || counts.changed < canary => canary,
-            Some(_) => ended,
+            Some(canary) => canary,
             None if ended >= MIN_OUTCOMES => ended,
             None => return None,
         };
         let (failed, same_cause) = (counts.failed(), counts.same_cause);
         let canary = canary.is_some();
-        limit.is_reached(failed, of).then_some(PlanAbort { canary, failed, same_cause, of, limit })
+        let abort = PlanAbort { canary, failed, same_cause, of, ended, limit };
+        limit.is_reached(failed, of).then_some(abort)
     }
 
-    /// The most units now, and the time for each.
-    fn batch(&self, ramp_from: Option<Timestamp>, now: Timestamp) -> (u32, Duration) {
+    /// The most units at a part of the pace, and the time for each.
+    fn batch(&self, speed: f64) -> (u32, Duration) {
         let Some(pace) = self.pace() else { return (MAX_PLAN_STEP, Duration::ZERO) };
-        let speed = self.ramp().map_or(1.0, |ramp| {
-            let since = ramp_from.map_or(0.0, |from| now.duration_since(from).as_secs_f64());
-            (since / ramp.as_secs_f64()).clamp(RAMP_START, 1.0)
-        });
         let batch = (pace.per_second() * BATCH_TIME.as_secs_f64()).min(f64::from(MAX_PLAN_STEP));
         let batch = (batch as u32).max(1);
         // A period that begins with one batch may end with another, so the others share the rest of the pace.

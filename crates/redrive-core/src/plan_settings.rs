@@ -2,13 +2,13 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::HumanDuration;
+use crate::{HumanDuration, Rate};
 
 /// Checked by [`PlanSettings::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PlanSettings {
     canary: Option<u64>,
-    pace: Option<PlanPace>,
+    pace: Option<Rate>,
     ramp: Option<Duration>,
     abort_if: Option<AbortShare>,
 }
@@ -21,15 +21,24 @@ pub enum InvalidPlanSettings {
     EmptyCanary,
     #[error("a ramp needs a pace: it says how long the plan takes to reach the pace")]
     RampWithoutPace,
+    #[error("the canary ({canary}) must be smaller than the plan ({units} unit{})", if *units == 1 { "" } else { "s" })]
+    CanaryTooLarge { canary: u64, units: u64 },
+    #[error(
+        "{action} tries no unit again, so it has neither a canary nor an abort condition; {others} have"
+    )]
+    NothingTried { action: &'static str, others: String },
 }
 
 impl PlanSettings {
     /// The share of failed units that stops a plan with a canary, if no other is given.
     pub const CANARY_ABORT_IF: AbortShare = AbortShare(0.2);
 
+    /// A canary of up to so many units may be as large as its plan: a small plan is no more of a risk than a canary.
+    pub const SMALL_CANARY: u64 = 10;
+
     pub fn new(
         canary: Option<u64>,
-        pace: Option<PlanPace>,
+        pace: Option<Rate>,
         ramp: Option<Duration>,
         abort_if: Option<AbortShare>,
     ) -> Result<Self, InvalidPlanSettings> {
@@ -44,12 +53,36 @@ impl PlanSettings {
         Ok(Self { canary, pace, ramp, abort_if })
     }
 
+    /// These settings, with others for those that are given.
+    pub fn with(
+        &self,
+        canary: Option<u64>,
+        pace: Option<Rate>,
+        ramp: Option<Duration>,
+        abort_if: Option<AbortShare>,
+    ) -> Result<Self, InvalidPlanSettings> {
+        Self::new(
+            canary.or(self.canary),
+            pace.or(self.pace),
+            ramp.or(self.ramp),
+            abort_if.or(self.abort_if),
+        )
+    }
+
+    /// Refuses a canary that leaves no units to protect.
+    pub fn check_canary(&self, units: u64) -> Result<(), InvalidPlanSettings> {
+        match self.canary.filter(|canary| *canary > Self::SMALL_CANARY && *canary >= units) {
+            Some(canary) => Err(InvalidPlanSettings::CanaryTooLarge { canary, units }),
+            None => Ok(()),
+        }
+    }
+
     /// Units that are changed first, and must end before the others are changed.
     pub fn canary(&self) -> Option<u64> {
         self.canary
     }
 
-    pub fn pace(&self) -> Option<PlanPace> {
+    pub fn pace(&self) -> Option<Rate> {
         self.pace
     }
 
@@ -60,68 +93,6 @@ impl PlanSettings {
 
     pub fn abort_if(&self) -> Option<AbortShare> {
         self.abort_if
-    }
-}
-
-/// Units in a period: `50/s`, `300/m`, `20/h` or `5/d`.
-///
-/// ```
-/// use redrive_core::PlanPace;
-///
-/// let pace: PlanPace = "50/s".parse()?;
-/// assert_eq!(pace.to_string(), "50/s");
-/// assert!("0/s".parse::<PlanPace>().is_err());
-/// # Ok::<(), redrive_core::InvalidPace>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlanPace {
-    units: u32,
-    period: Duration,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a pace: write units in a second, minute, hour or day, such as 50/s or 300/m")]
-pub struct InvalidPace(pub String);
-
-const PERIODS: [(&str, Duration); 4] = [
-    ("s", Duration::from_secs(1)),
-    ("m", Duration::from_secs(60)),
-    ("h", Duration::from_secs(3_600)),
-    ("d", Duration::from_secs(86_400)),
-];
-
-impl PlanPace {
-    pub fn units(self) -> u32 {
-        self.units
-    }
-
-    /// A second, a minute, an hour or a day.
-    pub fn period(self) -> Duration {
-        self.period
-    }
-
-    pub fn per_second(self) -> f64 {
-        f64::from(self.units) / self.period.as_secs_f64()
-    }
-}
-
-impl FromStr for PlanPace {
-    type Err = InvalidPace;
-
-    fn from_str(text: &str) -> Result<Self, InvalidPace> {
-        let pace = text.trim().split_once('/').and_then(|(units, unit)| {
-            let units = units.parse().ok().filter(|units| *units > 0)?;
-            let (_, period) = PERIODS.into_iter().find(|(name, _)| *name == unit)?;
-            Some(Self { units, period })
-        });
-        pace.ok_or_else(|| InvalidPace(text.chars().take(80).collect()))
-    }
-}
-
-impl fmt::Display for PlanPace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = PERIODS.iter().find(|(_, period)| *period == self.period);
-        write!(f, "{}/{}", self.units, unit.map_or("s", |(name, _)| name))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{HumanDuration, Jitter, MAX_DURATION, Retriable};
+use crate::{HumanDuration, Jitter, MAX_DURATION, PolicyRule, Retriable};
 
 /// The largest multiplier. A larger value is more likely a typing error than a plan.
 pub const MAX_MULTIPLIER: f64 = 1_000.0;
@@ -62,6 +62,8 @@ pub struct PolicySpec {
     pub max_lost: Option<u32>,
     /// The time after its logical date at which a partition is no longer retried; partitions only.
     pub max_logical_age: Option<Duration>,
+    /// Other settings for some failures; the first rule that matches counts.
+    pub rules: Vec<PolicyRule>,
 }
 
 impl Default for PolicySpec {
@@ -80,6 +82,7 @@ impl Default for PolicySpec {
             max_deferrals: 100,
             max_lost: None,
             max_logical_age: None,
+            rules: Vec::new(),
         }
     }
 }
@@ -100,6 +103,7 @@ pub struct PolicyOverrides {
     pub max_deferrals: Option<u32>,
     pub max_lost: Option<Option<u32>>,
     pub max_logical_age: Option<Option<Duration>>,
+    pub rules: Option<Vec<PolicyRule>>,
 }
 
 impl PolicyOverrides {
@@ -121,11 +125,12 @@ impl PolicyOverrides {
             max_deferrals: self.max_deferrals.unwrap_or(start.max_deferrals),
             max_lost: self.max_lost.unwrap_or(start.max_lost),
             max_logical_age: self.max_logical_age.unwrap_or(start.max_logical_age),
+            rules: self.rules.clone().unwrap_or(start.rules),
         }
     }
 
     /// The names of all settings, as the configuration writes them.
-    pub const SETTINGS: [&str; 12] = [
+    pub const SETTINGS: [&str; 13] = [
         "max-attempts",
         "max-age",
         "backoff",
@@ -138,6 +143,7 @@ impl PolicyOverrides {
         "max-deferrals",
         "max-lost",
         "max-logical-age",
+        "rule",
     ];
 
     /// The names of the settings that these say. A backoff also says the jitter, which it does not inherit.
@@ -155,6 +161,7 @@ impl PolicyOverrides {
             self.max_deferrals.is_some(),
             self.max_lost.is_some(),
             self.max_logical_age.is_some(),
+            self.rules.is_some(),
         ];
         let settings = Self::SETTINGS.into_iter().zip(said);
         settings.filter_map(|(name, is_said)| is_said.then_some(name)).collect()
@@ -176,7 +183,11 @@ impl PolicyOverrides {
 /// # Ok::<(), redrive_core::InvalidPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Policy(PolicySpec);
+pub struct Policy {
+    spec: PolicySpec,
+    /// The policy of each rule, which has no rules itself.
+    of_rules: Vec<Policy>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} = {value} is not allowed: {allowed}")]
@@ -248,27 +259,53 @@ impl Policy {
         if let Some(age) = spec.max_logical_age {
             problems.check_duration("max-logical-age", age);
         }
-        if problems.0.is_empty() { Ok(Self(spec)) } else { Err(InvalidPolicy(problems.0)) }
+        let mut of_rules = Vec::new();
+        for (rule, number) in spec.rules.iter().zip(1..) {
+            if rule.when.is_empty() {
+                let allowed = "a rule needs a code, a class, an origin or a fingerprint";
+                problems.add("rule", number, allowed);
+            }
+            let plain = PolicySpec { rules: Vec::new(), ..spec.clone() };
+            match Self::new(rule.overrides.over(plain)) {
+                Ok(policy) => of_rules.push(policy),
+                // What is wrong without the rule is reported once.
+                Err(_) if !problems.0.is_empty() => {}
+                Err(invalid) => problems.add("rule", number, invalid.to_string()),
+            }
+        }
+        if problems.0.is_empty() {
+            Ok(Self { spec, of_rules })
+        } else {
+            Err(InvalidPolicy(problems.0))
+        }
     }
 
     pub fn spec(&self) -> &PolicySpec {
-        &self.0
+        &self.spec
     }
 
-    /// The policy without limits on attempts and age, for a schedule beyond the limits.
+    pub(crate) fn of_rules(&self) -> &[Self] {
+        &self.of_rules
+    }
+
+    /// The policy without limits on attempts and age, and without rules, for a schedule beyond the limits.
     pub fn without_limits(&self) -> Self {
-        Self(PolicySpec {
+        Self::without_rules(PolicySpec {
             max_attempts: None,
             max_age: None,
             max_lost: None,
             max_logical_age: None,
-            ..self.0.clone()
+            ..self.spec.clone()
         })
     }
 
-    /// The policy with every class and code retriable.
+    /// The policy with every class and code retriable, and without rules.
     pub fn retrying_all(&self) -> Self {
-        Self(PolicySpec { retriable: Retriable::All, ..self.0.clone() })
+        Self::without_rules(PolicySpec { retriable: Retriable::All, ..self.spec.clone() })
+    }
+
+    fn without_rules(spec: PolicySpec) -> Self {
+        Self { spec: PolicySpec { rules: Vec::new(), ..spec }, of_rules: Vec::new() }
     }
 }
 

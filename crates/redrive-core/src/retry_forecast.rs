@@ -9,8 +9,8 @@ use std::{fmt, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    Cause, Decision, Failure, GiveUpReason, History, JitterKey, LogicalDate, Policy, decide,
-    decide::is_too_old, is_marked_terminal,
+    Cause, Decision, Failure, GiveUpReason, History, JitterKey, LogicalDate, Policy, StoredFailure,
+    decide, decide::is_too_old, is_marked_terminal,
 };
 
 /// The columns of a failed partition that the forecast needs.
@@ -27,6 +27,15 @@ pub struct FailedPartition<'a> {
     pub logical_date: LogicalDate,
     /// The wait that the server asked for.
     pub asked: Option<Duration>,
+    /// The last failure, for the rules of the policy.
+    pub failure: Option<StoredFailure<'a>>,
+}
+
+impl FailedPartition<'_> {
+    /// The policy for its last failure.
+    pub fn policy<'a>(&self, policy: &'a Policy) -> &'a Policy {
+        self.failure.map_or(policy, |failure| policy.for_stored(failure).1)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +94,7 @@ impl RetryForecast {
     ///     first_attempt_at: Some(Timestamp::UNIX_EPOCH),
     ///     logical_date: "2026-03-01".parse()?,
     ///     asked: None,
+    ///     failure: None,
     /// };
     /// let policy = Preset::Partition.policy();
     /// let RetryForecast::RetryAt { delay, .. } =
@@ -112,6 +122,7 @@ impl RetryForecast {
             first_attempt_at: failed.first_attempt_at,
             ..History::default()
         };
+        let policy = failed.policy(policy);
         let rejected = Failure::named("rejected", Cause::Validator, "");
         match decide(&policy.retrying_all(), &history, &rejected, now, jitter) {
             Decision::RetryAt { delay: backoff, .. } => {

@@ -15,6 +15,8 @@ mod worker;
 
 mod handlers;
 
+mod gates;
+
 mod runs;
 
 mod partitions;
@@ -73,7 +75,10 @@ pub use pipelines::{
     ResumeError, SOURCE_CHANGED, SamplePages, SampleSource, SampleWriter, SourceCall, SourceEnd,
     Stage, StageAnswer, TOO_LARGE, config_hash, stage_fn,
 };
-pub use plans::{PLAN_LEASE, PlanExecutor, Refuse, freeze_plan};
+pub use plans::{
+    JudgedUnit, PLAN_LEASE, PlanExecutor, PlanPages, PlanRun, PlanVerdict, freeze_plan,
+    plan_waits_for, plan_waits_for_raw,
+};
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use redrive_retry::{
     AnyError, ByItself, Classify, Clock, Ended, Explained, GaveUp, NoRandomness, Retry, RetryEvent,

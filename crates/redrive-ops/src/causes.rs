@@ -1,16 +1,21 @@
 //! Causes: what failures of all kinds have in common.
 
 use jiff::Timestamp;
-use redrive_core::{PartitionId, Unit};
+use redrive_core::{PartitionId, PlanId, Unit};
 use redrive_store::{
-    CauseChange, CauseFilter, CauseRecord, JournalFilter, MAX_CAUSES, MAX_PAGE, Operator, Result,
-    Selection, StateFilter, UnitKind, Written, cause_unit,
+    CauseChange, CauseFilter, CauseRecord, JournalFilter, JournalRecord, MAX_CAUSES, MAX_PAGE,
+    Operator, Result, Selection, StateFilter, UnitKind, Written, cause_unit, plan_unit_name,
 };
+use serde_json::Value;
 
 use crate::{
     Ops,
     views::{CauseView, JournalView, last_day},
+    words::json,
 };
+
+/// The newest plans, among which those of a cause are looked for.
+const PLANS: u32 = 100;
 
 /// Partitions among which terminal ones are looked for.
 const TERMINAL_ROWS: u32 = 1_000;
@@ -39,13 +44,28 @@ impl Ops {
         self.views_of(causes, since).await
     }
 
-    /// A cause with all that is known of it, and its journal.
+    /// A cause with all that is known of it, and its journal, which names plans that were made for it.
     pub async fn cause(&self, fingerprint: &str) -> Result<Option<CauseView>> {
         let Some(cause) = self.one_cause(fingerprint).await? else { return Ok(None) };
         let filter = JournalFilter { unit: Some(cause_unit(fingerprint)), action: None };
-        let entries = self.store().journal_page(&filter, 0, MAX_PAGE).await?;
+        let mut entries = self.store().journal_page(&filter, 0, MAX_PAGE).await?;
+        entries.extend(self.plans_made_for(fingerprint).await?);
+        entries.sort_unstable_by_key(|record| record.id);
         let journal = Some(entries.into_iter().map(JournalView::from).collect());
         Ok(Some(CauseView { journal, ..cause }))
+    }
+
+    /// The journal entries of plans that were made for a cause, of the newest plans.
+    async fn plans_made_for(&self, fingerprint: &str) -> Result<Vec<JournalRecord>> {
+        let mut entries = Vec::new();
+        for plan in self.store().plans_page(PlanId(i64::MAX), PLANS).await? {
+            if json(&plan.selection).get("cause").and_then(Value::as_str) == Some(fingerprint) {
+                let unit = Some(plan_unit_name(plan.id));
+                let filter = JournalFilter { unit, action: Some("plan.create".to_owned()) };
+                entries.extend(self.store().journal_page(&filter, 0, 1).await?);
+            }
+        }
+        Ok(entries)
     }
 
     async fn one_cause(&self, fingerprint: &str) -> Result<Option<CauseView>> {

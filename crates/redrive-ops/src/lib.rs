@@ -7,6 +7,7 @@ mod causes;
 mod checkups;
 mod declared;
 mod explain;
+mod gates;
 mod instant;
 mod items;
 mod metrics;
@@ -15,6 +16,9 @@ mod ops;
 mod overview;
 mod partitions;
 mod pipelines;
+mod plan_details;
+mod plan_orders;
+mod plans;
 mod policies;
 mod resources;
 mod runs;
@@ -38,12 +42,14 @@ pub use metrics::{AttemptCounters, DurationHistogram};
 pub use new_run::{RunRefusal, read_run};
 pub use ops::Ops;
 pub use partitions::GapFilter;
+pub use plan_orders::OrderRefusal;
+pub use plans::{BulkAction, BulkSurvey, PlanUnitChange};
 pub use policies::{KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts};
 pub use resources::{
     ActionDeclaration, ActionOption, ActionOptions, Button, CONFIRM_ABOVE, ChangeRequest,
-    ChangeResult, Changeable, Column, ColumnKind, ItemAction, Matching, Note, OptionKind,
-    OutcomeCounts, Page, Resource, SampleAction, TermText, UnitAction, UnitChange,
-    parse_fingerprint, partition_change, run_state_name,
+    ChangeResult, Changeable, Column, ColumnKind, ItemAction, Note, OptionKind, OutcomeCounts,
+    Page, Resource, SampleAction, TermText, UnitAction, UnitChange, parse_fingerprint,
+    partition_change, plan_action, run_state_name,
 };
 pub use runs::EditRunError;
 pub use watch::Watch;

@@ -11,12 +11,16 @@ use crate::{
     Ops,
     resources::run_state_name,
     views::{
-        DueView, OverviewView, PipelineRunView, QueueStatsView, SourceCountView, UnitCountView,
+        DueView, OverviewView, PipelineRunView, PlanView, QueueStatsView, SourceCountView,
+        UnitCountView,
     },
     watch::ActivityWindow,
 };
 
 const PIPELINE_RUNS: u32 = 20;
+
+/// The longest list of plans that run or are paused.
+const PLANS: u32 = 100;
 
 /// Failed partitions that are searched for the next retry.
 const FAILED_PARTITIONS: u32 = 500;
@@ -54,6 +58,7 @@ impl OverviewReader<'_> {
             version,
             at: self.at.to_string(),
             units,
+            plans: self.open_plans().await?,
             due: self.due(&queues).await?,
             queues,
             sources,
@@ -61,6 +66,12 @@ impl OverviewReader<'_> {
             activity: window.minutes(),
             causes: self.ops.causes(None, None, None, MAX_ROWS as u32).await?,
         })
+    }
+
+    async fn open_plans(&self) -> Result<Vec<PlanView>> {
+        let store = self.ops.store();
+        let live = store.live_plans(PLANS).await?;
+        Ok(live.iter().map(|plan| PlanView::new(plan, Vec::new(), store.now())).collect())
     }
 
     async fn sources(&self) -> Result<Vec<SourceCountView>> {

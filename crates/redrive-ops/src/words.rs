@@ -20,6 +20,17 @@ pub fn rounded(delay: Duration) -> String {
     human(Duration::from_secs(delay.saturating_add(half).as_secs()))
 }
 
+/// In the largest unit: `3h`.
+pub fn in_largest_unit(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "m")];
+    let whole = units.iter().find(|(length, _)| seconds >= *length);
+    whole.map_or_else(
+        || format!("{seconds}s"),
+        |(length, unit)| format!("{}{unit}", seconds / length),
+    )
+}
+
 /// The time from one instant to a later one, to the second, and at least one second.
 pub fn apart(from: Timestamp, to: Timestamp) -> String {
     human(Duration::from_secs(between(from, to).as_secs().max(1)))

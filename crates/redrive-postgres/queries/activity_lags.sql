@@ -13,7 +13,8 @@ FROM (
         ) AS ended
         WHERE kind = 'run' AND attempt = 1
         UNION ALL
-        SELECT unit_id, started_at FROM redrive.pass_attempts WHERE pass_id > :after AND pass_id <= :end
+        SELECT unit_id, started_at FROM redrive.pass_attempts
+        WHERE pass_id > :after AND pass_id <= :end AND attempt = 1
     ) AS attempts
     CROSS JOIN LATERAL (
         SELECT submitted_at, not_before FROM redrive.runs WHERE runs.id = attempts.unit_id LIMIT 1

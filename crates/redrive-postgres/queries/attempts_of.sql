@@ -1,4 +1,4 @@
--- Runs that passed at their first attempt are in a table of their own.
+-- Attempts by which runs passed are in a table of their own.
 SELECT * FROM (
     SELECT
         kind, unit_id, stage, stage_config_hash, attempt, counted, run_id, started_at, ended_at, outcome,

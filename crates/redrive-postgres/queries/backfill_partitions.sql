@@ -14,8 +14,8 @@ WITH given AS MATERIALIZED (
     RETURNING id, source, customer_id, query_name, logical_date
 ), requested AS (
     INSERT INTO redrive.partition_work
-        (partition_id, source, kind, lane, requested_at, requested_by, lease_epoch)
-    SELECT id, source, :kind, :lane, :at, :actor, 0 FROM made
+        (partition_id, source, customer_id, kind, lane, requested_at, requested_by, lease_epoch)
+    SELECT id, source, customer_id, :kind, :lane, :at, :actor, 0 FROM made
 ), journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details)
     SELECT :at, :actor, :action, given.unit, :filter, :details

@@ -1,9 +1,9 @@
 -- Many locked runs, each once, with their journal entries, in one query. A worker that holds one of them (:held) holds an
 -- older epoch afterwards. Returns the places in the batch that applied. For the LIMIT see finish_runs.
 WITH no_longer_due AS (
-    DELETE FROM redrive.due_runs AS due USING redrive.runs AS run
+    DELETE FROM redrive.due_runs AS due USING redrive.runs AS run LEFT JOIN redrive.run_states AS state ON state.id = run.id
     WHERE run.id = ANY (:id::bigint[]) AND due.queue = run.queue
-        AND due.due_at = coalesce(run.next_retry_at, run.not_before) AND due.id = run.id
+        AND due.due_at = coalesce(state.next_retry_at, run.not_before) AND due.id = run.id
 ),
 no_longer_ready AS (
     DELETE FROM redrive.ready_runs AS ready USING redrive.runs AS run
@@ -18,7 +18,7 @@ held AS MATERIALIZED (
     )
 ),
 rest AS MATERIALIZED (
-    SELECT held.id, array_agg(run.id ORDER BY run.id) AS run_ids
+    SELECT held.id, array_agg(run.id) AS run_ids
     FROM held CROSS JOIN LATERAL unnest(held.run_ids) AS run (id)
     WHERE (run.id = ANY (:id)) IS NOT TRUE
     GROUP BY held.id
@@ -33,22 +33,27 @@ reduced AS (
     UPDATE redrive.run_claims AS claim SET run_ids = rest.run_ids
     FROM (SELECT * FROM rest LIMIT (SELECT count(*) FROM held)) AS rest WHERE claim.id = rest.id
 ),
-cancelled AS (
-    UPDATE redrive.runs AS run SET
-        status = 'cancelled', next_retry_at = NULL,
-        lease_epoch = CASE WHEN named.held THEN nextval('redrive.run_epochs') ELSE run.lease_epoch END
+named AS MATERIALIZED (
+    SELECT named.*, run.queue, run.category, run.submitted_at
     FROM (SELECT * FROM unnest(
         :id::bigint[], :held::boolean[], :at::timestamptz[], :actor::text[], :action::text[], :unit::text[],
         :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS named (id, held, at, actor, action, unit, filter, details, dedupe_key, place)
         LIMIT cardinality(:id)
     ) AS named
-    WHERE run.id = named.id
-    RETURNING named.*
+    JOIN redrive.runs AS run ON run.id = named.id
+),
+cancelled AS (
+    INSERT INTO redrive.run_states AS state (id, queue, category, submitted_at, status, lease_epoch)
+    SELECT id, queue, category, submitted_at, 'cancelled', CASE WHEN held THEN nextval('redrive.run_epochs') ELSE 0 END
+    FROM named
+    ON CONFLICT (id) DO UPDATE SET
+        status = excluded.status, waits = false, next_retry_at = NULL,
+        lease_epoch = greatest(excluded.lease_epoch, state.lease_epoch)
 ),
 journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
-    SELECT at, actor, action, unit, filter, details, dedupe_key FROM cancelled ORDER BY place
+    SELECT at, actor, action, unit, filter, details, dedupe_key FROM named ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place FROM cancelled
+SELECT place FROM named

@@ -4,14 +4,14 @@
 -- themselves would compare every cause with every other.
 WITH stopped AS (
     SELECT
-        fingerprint, 'run' AS kind, count(*) FILTER (WHERE next_retry_at IS NULL) AS stuck,
-        count(*) FILTER (WHERE next_retry_at IS NOT NULL) AS waiting
-    FROM redrive.runs WHERE status = 'error' AND fingerprint IS NOT NULL GROUP BY fingerprint
+        fingerprint, 'run' AS kind, count(*) FILTER (WHERE NOT waits) AS stuck,
+        count(*) FILTER (WHERE waits) AS waiting
+    FROM redrive.run_states WHERE status = 'error' AND fingerprint IS NOT NULL GROUP BY fingerprint
     UNION ALL
     -- A run that is held does not wait. LIMIT makes the planner look each of them up.
     SELECT run.fingerprint, 'run', 0, -count(*)
     FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
-    CROSS JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = held.id LIMIT 1) AS run
+    CROSS JOIN LATERAL (SELECT * FROM redrive.run_states WHERE run_states.id = held.id LIMIT 1) AS run
     WHERE run.status = 'error' AND run.fingerprint IS NOT NULL GROUP BY run.fingerprint
     UNION ALL
     SELECT

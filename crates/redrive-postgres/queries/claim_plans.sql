@@ -1,9 +1,10 @@
--- Plans with work that nobody executes, or whose executor has lost its lease; one alone (:only), or the oldest ones. For
--- the last LIMIT see finish_runs.
+-- Plans with work that nobody executes, or whose executor has lost its lease; one alone (:only), or the oldest
+-- ones without some (:except). Newer versions execute the plans whose action this one does not know (:known). For the last LIMIT see
+-- finish_runs.
 WITH free AS MATERIALIZED (
     SELECT id FROM redrive.plans
     WHERE (status = 'running' OR pending > 0) AND (lease_owner IS NULL OR lease_until <= :now)
-        AND (:only::bigint IS NULL OR id = :only)
+        AND (:only::bigint IS NULL OR id = :only) AND id <> ALL (:except::bigint[]) AND action = ANY (:known::text[])
     ORDER BY id LIMIT :limit::bigint
     FOR UPDATE SKIP LOCKED
 )

@@ -76,7 +76,7 @@ locked AS MATERIALIZED (
 taken AS (
     DELETE FROM redrive.ready_runs AS ready
     USING (SELECT tid FROM locked LIMIT :limit::bigint) AS few WHERE ready.ctid = few.tid
-    RETURNING ready.id
+    RETURNING ready.id, ready.has_state
 ),
 claim AS MATERIALIZED (
     SELECT nextval('redrive.run_epochs') AS epoch FROM taken LIMIT 1
@@ -85,10 +85,13 @@ held AS (
     INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, claimed_at, first_run, last_run, run_ids)
     SELECT
         (SELECT epoch FROM claim), :queue, :owner, :lease_until, :claimed_at, min(id), max(id),
-        array_agg(id ORDER BY id)
+        array_agg(id)
     FROM taken GROUP BY id >> 8
 )
 SELECT
-    run.id, run.category, run.payload, run.submitted_at, run.attempts, (SELECT epoch FROM claim),
-    run.retry_count, run.deferrals, run.first_attempt_at, (SELECT id FROM oldest)
-FROM (SELECT id FROM taken LIMIT :limit::bigint) AS taken JOIN redrive.runs AS run ON run.id = taken.id
+    run.id, run.category, run.payload, run.submitted_at, coalesce(state.attempts, 0), (SELECT epoch FROM claim),
+    coalesce(state.retry_count, 0), coalesce(state.deferrals, 0), state.first_attempt_at, (SELECT id FROM oldest)
+FROM (SELECT id, has_state FROM taken LIMIT :limit::bigint) AS taken JOIN redrive.runs AS run ON run.id = taken.id
+LEFT JOIN LATERAL (
+    SELECT * FROM redrive.run_states WHERE taken.has_state AND run_states.id = taken.id LIMIT 1
+) AS state ON true

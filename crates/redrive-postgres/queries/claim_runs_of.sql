@@ -1,8 +1,10 @@
--- Claims runs of the named categories (:categories); reads no other category, and claims nothing of a paused
--- queue. For shares and the starting position see claim_runs_any.
+-- Claims runs of the named categories (:categories), of each at most so many (:most); reads no other category, and claims
+-- nothing of a paused queue. For shares and the starting position see claim_runs_any.
 WITH allowed AS MATERIALIZED (
-    SELECT DISTINCT category FROM unnest(:categories::text[]) AS named (category)
+    SELECT category, least(min(most), :limit::bigint) AS most
+    FROM unnest(:categories::text[], :most::bigint[]) AS named (category, most)
     WHERE NOT EXISTS (SELECT FROM redrive.paused_queues WHERE queue = :queue)
+    GROUP BY category
 ),
 start AS MATERIALIZED (
     SELECT least(:from_submitted_at::timestamptz, promoted) AS submitted_at,
@@ -26,7 +28,7 @@ share AS MATERIALIZED (
             SELECT submitted_at, id FROM redrive.ready_runs
             WHERE queue = :queue AND category = allowed.category
                 AND (submitted_at, id) >= ((SELECT submitted_at FROM oldest), (SELECT id FROM oldest))
-            ORDER BY submitted_at, id LIMIT :limit::bigint
+            ORDER BY submitted_at, id LIMIT allowed.most
         ) AS run
         ORDER BY submitted_at, id LIMIT :limit::bigint
     ) AS taken
@@ -39,7 +41,7 @@ locked AS MATERIALIZED (
             AND (submitted_at, id) >= ((SELECT submitted_at FROM oldest), (SELECT id FROM oldest))
         ORDER BY submitted_at, id
         LIMIT CASE
-            WHEN :to_the_limit::boolean OR (SELECT count(*) FROM allowed) = 1 THEN :limit::bigint
+            WHEN :to_the_limit::boolean OR (SELECT count(*) FROM allowed) = 1 THEN allowed.most
             ELSE coalesce((SELECT runs FROM share WHERE share.category = allowed.category), 0)
         END
         FOR UPDATE SKIP LOCKED
@@ -49,7 +51,7 @@ locked AS MATERIALIZED (
 taken AS (
     DELETE FROM redrive.ready_runs AS ready
     USING (SELECT tid FROM locked LIMIT :limit::bigint) AS few WHERE ready.ctid = few.tid
-    RETURNING ready.id
+    RETURNING ready.id, ready.has_state
 ),
 claim AS MATERIALIZED (
     SELECT nextval('redrive.run_epochs') AS epoch FROM taken LIMIT 1
@@ -58,10 +60,13 @@ held AS (
     INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, claimed_at, first_run, last_run, run_ids)
     SELECT
         (SELECT epoch FROM claim), :queue, :owner, :lease_until, :claimed_at, min(id), max(id),
-        array_agg(id ORDER BY id)
+        array_agg(id)
     FROM taken GROUP BY id >> 8
 )
 SELECT
-    run.id, run.category, run.payload, run.submitted_at, run.attempts, (SELECT epoch FROM claim),
-    run.retry_count, run.deferrals, run.first_attempt_at, (SELECT id FROM oldest)
-FROM (SELECT id FROM taken LIMIT :limit::bigint) AS taken JOIN redrive.runs AS run ON run.id = taken.id
+    run.id, run.category, run.payload, run.submitted_at, coalesce(state.attempts, 0), (SELECT epoch FROM claim),
+    coalesce(state.retry_count, 0), coalesce(state.deferrals, 0), state.first_attempt_at, (SELECT id FROM oldest)
+FROM (SELECT id, has_state FROM taken LIMIT :limit::bigint) AS taken JOIN redrive.runs AS run ON run.id = taken.id
+LEFT JOIN LATERAL (
+    SELECT * FROM redrive.run_states WHERE taken.has_state AND run_states.id = taken.id LIMIT 1
+) AS state ON true

@@ -1,5 +1,5 @@
 -- Many items, each with its row of the journal, in one query; those that were acknowledged stay. Returns the
--- places in the batch that applied. For the LIMIT see finish_runs.
+-- places in the batch that applied. In the order of the ids: see lock_items. For the LIMIT see finish_runs.
 WITH dropped AS (
     DELETE FROM redrive.items AS item
     USING (SELECT * FROM unnest(
@@ -7,7 +7,7 @@ WITH dropped AS (
         :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS step (
         id, at, actor, action, unit, filter, details, dedupe_key, place
-    ) LIMIT cardinality(:id)) AS step
+    ) ORDER BY id LIMIT cardinality(:id)) AS step
     WHERE item.id = step.id AND item.status IN ('pending', 'upload_giveup')
     RETURNING step.*
 ),

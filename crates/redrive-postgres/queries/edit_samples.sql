@@ -1,7 +1,7 @@
 -- Many dead letters, each with its row of the journal, in one query. Returns the places in the batch that
 -- applied. For the LIMIT see finish_runs.
 WITH edited AS (
-    UPDATE redrive.samples AS unit SET data = step.new_data
+    UPDATE redrive.samples AS unit SET data = step.new_data, gate_key = NULL
     FROM (SELECT * FROM unnest(
         :id::bigint[], :old_data::text[], :new_data::text[], :at::timestamptz[], :actor::text[],
         :action::text[], :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]

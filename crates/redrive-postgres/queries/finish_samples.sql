@@ -12,6 +12,7 @@ WITH finished AS (
             THEN sample.claim_stage ELSE given.stage_place
         END,
         data = coalesce(given.data, sample.data),
+        gate_key = CASE WHEN sample.stage = given.stage_place THEN sample.gate_key END,
         attempts = CASE
             WHEN sample.stage = given.stage_place OR sample.attempts_at_reset = 0 THEN given.attempts
             ELSE (

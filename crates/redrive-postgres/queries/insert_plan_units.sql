@@ -1,4 +1,4 @@
--- Many units. Those that the plan has stay as they are. Returns the number of new ones.
+-- Many units. Those that the plan has stay as they are. Returns the new ones.
 WITH added AS (
     INSERT INTO redrive.plan_units (plan_id, unit_id, state, version, cause, refusal)
     SELECT :plan_id::bigint, unit_id, state, version, cause, refusal
@@ -7,4 +7,4 @@ WITH added AS (
     ON CONFLICT ON CONSTRAINT plan_units_key DO NOTHING
     RETURNING unit_id
 )
-SELECT count(*) FROM added
+SELECT unit_id FROM added

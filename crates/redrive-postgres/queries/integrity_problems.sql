@@ -36,3 +36,10 @@ UNION ALL
     ) AS place
     GROUP BY id HAVING count(*) > 1 ORDER BY id LIMIT 20
 )
+UNION ALL
+(
+    SELECT format('run:%s is ready, and a claim would not read what is known of it', ready.id)
+    FROM redrive.ready_runs AS ready
+    CROSS JOIN LATERAL (SELECT FROM redrive.run_states WHERE run_states.id = ready.id LIMIT 1) AS state
+    WHERE NOT ready.has_state ORDER BY ready.id LIMIT 20
+)

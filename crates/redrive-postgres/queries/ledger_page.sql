@@ -1,5 +1,5 @@
--- A page of the ledger in the order of units. Of the runs that passed at their first attempt, as many blocks are
--- read as have a page of attempts: every row has one at least, and a block 256 at most.
+-- A page of the ledger in the order of units. Of the attempts by which runs passed, as many blocks are
+-- read as have a page of them: every row has one at least, and a block 256 at most.
 WITH near AS MATERIALIZED (
     SELECT block, cardinality(run_ids) AS attempts FROM redrive.run_passes
     WHERE :kind::text = 'run' AND block >= :after_unit::bigint >> 8

@@ -1,6 +1,7 @@
 -- Many items, each at most once, with their rows of ledger and journal, in one query. A reset and a replacement
 -- record the count at that time; the count itself never decreases. An attempt gets the item's next number, and may name
--- the attempt that it follows. Returns the places in the batch that applied. For the LIMIT see finish_runs.
+-- the attempt that it follows. Returns the places in the batch that applied. In the order of the ids: see
+-- lock_items. For the LIMIT see finish_runs.
 WITH moved AS (
     UPDATE redrive.items AS item SET
         status = step.new_status, updated_at = step.moved_at,
@@ -28,7 +29,7 @@ WITH moved AS (
         id, old_status, new_status, moved_at, reason, reset, counted, started_at, outcome, class,
         code, message, fingerprint, cause, worker, at, actor, action, unit, filter, details,
         dedupe_key, after, asked_us, if_sha256, content_url, size_bytes, sha256, place
-    ) LIMIT cardinality(:id)) AS step
+    ) ORDER BY id LIMIT cardinality(:id)) AS step
     WHERE item.id = step.id AND item.status = step.old_status
         AND item.last_attempt = coalesce(step.after, item.last_attempt)
         AND item.sha256 = coalesce(step.if_sha256, item.sha256)

@@ -3,7 +3,7 @@
 SELECT
     EXISTS (
         SELECT FROM redrive.partition_work
-        WHERE source = :source AND lane IN ('fresh', 'backfill')
+        WHERE source = :source
             AND kind IS NOT NULL AND lease_owner IS NULL AND paused_at IS NULL
     ),
     EXISTS (

@@ -13,8 +13,8 @@ promoted AS (
     RETURNING run.queue, run.category, run.submitted_at, run.id, run.fresh
 ),
 ready AS (
-    INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
-    SELECT queue, category, submitted_at, id, fresh FROM promoted
+    INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh, has_state)
+    SELECT queue, category, submitted_at, id, fresh, NOT fresh FROM promoted
 )
 SELECT count(*), set_config('redrive.oldest_promoted', coalesce(min(submitted_at)::text, ''), true)
 FROM promoted

@@ -27,6 +27,9 @@ WITH gone AS MATERIALIZED (
 removed AS (
     DELETE FROM redrive.runs USING gone WHERE runs.id = gone.id RETURNING runs.id
 ),
+removed_states AS (
+    DELETE FROM redrive.run_states AS state USING gone WHERE state.id = gone.id
+),
 removed_attempts AS (
     DELETE FROM redrive.attempts USING gone
     WHERE attempts.kind = 'run' AND attempts.unit_id = gone.id
@@ -35,15 +38,20 @@ removed_attempts AS (
 entry AS MATERIALIZED (
     SELECT pass.id AS pass_id, entry.*, (entry.run_id IN (SELECT id FROM gone)) IS TRUE AS removed
     FROM redrive.run_passes AS pass
-    CROSS JOIN LATERAL unnest(pass.run_ids, pass.started_at, pass.ended_at, pass.results)
-        AS entry (run_id, started_at, ended_at, result)
+    CROSS JOIN LATERAL unnest(
+        pass.run_ids, pass.started_at, pass.ended_at, pass.results, pass.attempts, pass.attempts_at_reset,
+        pass.first_attempt_at, pass.last_failure_at
+    ) AS entry (run_id, started_at, ended_at, result, attempt, attempts_at_reset, first_attempt_at, last_failure_at)
     WHERE pass.block IN (SELECT id >> 8 FROM gone)
 ),
 kept AS MATERIALIZED (
     SELECT
-        pass_id, array_agg(run_id ORDER BY run_id) AS run_ids, array_agg(started_at ORDER BY run_id) AS started_at,
-        array_agg(ended_at ORDER BY run_id) AS ended_at,
-        CASE WHEN count(result) > 0 THEN array_agg(result ORDER BY run_id) END AS results
+        pass_id, array_agg(run_id) AS run_ids, array_agg(started_at) AS started_at, array_agg(ended_at) AS ended_at,
+        CASE WHEN count(result) > 0 THEN array_agg(result) END AS results,
+        CASE WHEN count(attempt) > 0 THEN array_agg(attempt) END AS attempts,
+        CASE WHEN count(attempt) > 0 THEN array_agg(attempts_at_reset) END AS attempts_at_reset,
+        CASE WHEN count(attempt) > 0 THEN array_agg(first_attempt_at) END AS first_attempt_at,
+        CASE WHEN count(attempt) > 0 THEN array_agg(last_failure_at) END AS last_failure_at
     FROM entry WHERE NOT removed GROUP BY pass_id
 ),
 emptied AS (
@@ -52,7 +60,9 @@ emptied AS (
 ),
 reduced AS (
     UPDATE redrive.run_passes AS pass SET
-        run_ids = kept.run_ids, started_at = kept.started_at, ended_at = kept.ended_at, results = kept.results
+        run_ids = kept.run_ids, started_at = kept.started_at, ended_at = kept.ended_at, results = kept.results,
+        attempts = kept.attempts, attempts_at_reset = kept.attempts_at_reset, first_attempt_at = kept.first_attempt_at,
+        last_failure_at = kept.last_failure_at
     FROM kept WHERE pass.id = kept.pass_id AND cardinality(pass.run_ids) > cardinality(kept.run_ids)
 )
 SELECT

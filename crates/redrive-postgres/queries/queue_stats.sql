@@ -1,14 +1,20 @@
 -- Reads every run once. No index has the counts, because every change of state would have to update them. Runs that
--- are ready, due or held are counted in their own tables; a discovered run that is in none of them has passed.
+-- are ready, due or held are counted in their own tables; of the others, those without a state have passed.
 WITH stored AS MATERIALIZED (
-    SELECT queue, status, next_retry_at IS NOT NULL AS waits, count(*) AS runs
-    FROM redrive.runs GROUP BY queue, status, waits
+    SELECT queue, count(*) AS runs FROM redrive.runs GROUP BY queue
+),
+stated AS MATERIALIZED (
+    SELECT queue, status, waits, count(*) AS runs FROM redrive.run_states
+    WHERE status <> 'discovered' GROUP BY queue, status, waits
 ),
 held AS MATERIALIZED (
-    SELECT run.queue, run.status, run.next_retry_at IS NOT NULL AS waits, count(*) AS runs
+    SELECT claim.queue, state.status, coalesce(state.waits, false) AS waits, count(*) AS runs
     FROM redrive.run_claims AS claim CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
-    CROSS JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = held.id LIMIT 1) AS run
-    GROUP BY run.queue, run.status, waits
+    LEFT JOIN LATERAL (
+        SELECT status, waits FROM redrive.run_states
+        WHERE run_states.id = held.id AND status <> 'discovered' LIMIT 1
+    ) AS state ON true
+    GROUP BY claim.queue, state.status, state.waits
 ),
 ready AS MATERIALIZED (
     SELECT queue, count(*) FILTER (WHERE fresh) AS fresh, min(submitted_at) AS oldest
@@ -19,9 +25,13 @@ due AS MATERIALIZED (
 )
 SELECT queue, status, waits, sum(runs)::bigint, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
 FROM (
-    SELECT queue, CASE WHEN status = 'discovered' THEN 'passed' ELSE status END AS status, waits, runs FROM stored
+    SELECT queue, 'passed' AS status, false AS waits, runs FROM stored
     UNION ALL
-    SELECT queue, CASE WHEN status = 'discovered' THEN 'passed' ELSE status END, waits, -runs FROM held
+    SELECT queue, status, waits, runs FROM stated
+    UNION ALL
+    SELECT queue, 'passed', false, -runs FROM stated
+    UNION ALL
+    SELECT queue, coalesce(status, 'passed'), waits, -runs FROM held
     UNION ALL
     SELECT queue, 'processing', false, runs FROM held
     UNION ALL

@@ -1,8 +1,9 @@
 -- Counts failed attempts by cause, hour and place, in the transaction that wrote them to the ledger. An attempt that
--- the transaction did not write is stale and not counted; dead lines of a source (not :in_ledger) are no attempts. All
--- transactions lock causes in one order.
+-- the transaction did not write is stale and not counted, if that is to be looked up (:in_ledger): dead lines of a source
+-- are no attempts, and a finish of runs knows which attempts it wrote, and their places. A row may stand for several
+-- attempts (:number). All transactions lock causes in one order.
 WITH failed AS (
-    SELECT given.*, date_trunc('hour', ended_at, 'UTC') AS hour, coalesce(CASE given.kind
+    SELECT given.*, date_trunc('hour', ended_at, 'UTC') AS hour, coalesce(given.place, CASE given.kind
         WHEN 'run' THEN (SELECT queue FROM redrive.runs WHERE id = given.unit_id)
         WHEN 'item' THEN (SELECT upload FROM redrive.items WHERE id = given.unit_id)
         WHEN 'partition' THEN (SELECT source FROM redrive.partition_state WHERE id = given.unit_id)
@@ -11,13 +12,13 @@ WITH failed AS (
             FROM redrive.samples AS sample, redrive.pipeline_runs AS run
             WHERE sample.id = given.unit_id AND run.id = sample.run_id
         )
-    END, '') AS place
+    END, '') AS unit_place
     FROM (SELECT * FROM unnest(
         :kind::text[], :unit_id::bigint[], :stage::text[], :class::text[], :code::text[],
         :message::text[], :fingerprint::text[], :started_at::timestamptz[],
-        :ended_at::timestamptz[], :worker::text[]
+        :ended_at::timestamptz[], :worker::text[], :place::text[], :number::bigint[]
     ) AS given (
-        kind, unit_id, stage, class, code, message, fingerprint, started_at, ended_at, worker
+        kind, unit_id, stage, class, code, message, fingerprint, started_at, ended_at, worker, place, number
     ) LIMIT cardinality(:unit_id)) AS given
     WHERE NOT :in_ledger::boolean OR EXISTS (
         SELECT FROM redrive.attempts AS attempt
@@ -67,11 +68,11 @@ partitions AS (
 )
 INSERT INTO redrive.cause_hours AS hours (hour, fingerprint, kind, place, attempts, last_at, unit_id)
 SELECT
-    hour, fingerprint, kind, place, count(*), max(ended_at),
+    hour, fingerprint, kind, unit_place, sum(number), max(ended_at),
     (array_agg(unit_id ORDER BY ended_at DESC))[1]
 FROM failed
-GROUP BY hour, fingerprint, kind, place
-ORDER BY hour, fingerprint, kind, place
+GROUP BY hour, fingerprint, kind, unit_place
+ORDER BY hour, fingerprint, kind, unit_place
 ON CONFLICT ON CONSTRAINT cause_hours_key DO UPDATE SET
     attempts = hours.attempts + excluded.attempts,
     last_at = greatest(hours.last_at, excluded.last_at),

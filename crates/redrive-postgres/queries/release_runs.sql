@@ -12,15 +12,19 @@ held_run AS MATERIALIZED (
     SELECT held.id AS claim_id, held.epoch, run.id FROM held CROSS JOIN LATERAL unnest(held.run_ids) AS run (id)
 ),
 given AS MATERIALIZED (
-    SELECT * FROM unnest(
+    SELECT given.*, run.queue, run.category, run.submitted_at
+    FROM (SELECT * FROM unnest(
         :id::bigint[], :epoch::bigint[], :at::timestamptz[], :actor::text[], :action::text[],
         :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS given
         (id, epoch, at, actor, action, unit, filter, details, dedupe_key, place)
-    WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+        WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+        LIMIT cardinality(:id)
+    ) AS given
+    JOIN redrive.runs AS run ON run.id = given.id
 ),
 rest AS MATERIALIZED (
-    SELECT claim_id, array_agg(id ORDER BY id) AS run_ids FROM held_run
+    SELECT claim_id, array_agg(id) AS run_ids FROM held_run
     WHERE ((id, epoch) IN (SELECT id, epoch FROM given)) IS NOT TRUE
     GROUP BY claim_id
 ),
@@ -37,18 +41,18 @@ reduced AS (
     WHERE claim.id = rest.claim_id AND cardinality(claim.run_ids) > cardinality(rest.run_ids)
 ),
 returned AS (
-    UPDATE redrive.runs AS run SET status = 'discovered', next_retry_at = NULL, lease_epoch = given.epoch
-    FROM (SELECT * FROM given LIMIT cardinality(:id)) AS given
-    WHERE run.id = given.id
-    RETURNING given.*, run.queue, run.category, run.submitted_at
+    INSERT INTO redrive.run_states (id, queue, category, submitted_at, status, lease_epoch)
+    SELECT id, queue, category, submitted_at, 'discovered', epoch FROM given
+    ON CONFLICT (id) DO UPDATE SET
+        status = excluded.status, waits = false, next_retry_at = NULL, lease_epoch = excluded.lease_epoch
 ),
 ready AS (
-    INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
-    SELECT queue, category, submitted_at, id, true FROM returned
+    INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh, has_state)
+    SELECT queue, category, submitted_at, id, true, true FROM given
 ),
 journalled AS (
     INSERT INTO redrive.journal (at, actor, action, unit, filter, details, dedupe_key)
-    SELECT at, actor, action, unit, filter, details, dedupe_key FROM returned ORDER BY place
+    SELECT at, actor, action, unit, filter, details, dedupe_key FROM given ORDER BY place
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
-SELECT place FROM returned
+SELECT place FROM given

@@ -1,7 +1,7 @@
 -- Many dead letters, locked since they were read. The ledger may have attempts at the first stage. For the LIMIT see
 -- finish_runs.
 UPDATE redrive.samples AS sample SET
-    status = 'pending', data = named.data, stage = 0, claim_stage = 0, retry_count = 0, deferrals = 0,
+    status = 'pending', data = named.data, gate_key = NULL, stage = 0, claim_stage = 0, retry_count = 0, deferrals = 0,
     first_attempt_at = NULL,
     (attempts, attempts_at_reset) = (
         SELECT count(*), count(*) FROM redrive.attempts AS past

@@ -2,25 +2,31 @@
 -- has taken them. They are as they were before. Returns the places in the batch that applied. For the LIMIT see
 -- finish_runs.
 WITH no_longer_ready AS (
-    DELETE FROM redrive.ready_runs AS ready USING redrive.runs AS run
-    WHERE run.id = ANY (:id::bigint[]) AND ready.queue = run.queue AND ready.category = run.category
-        AND ready.submitted_at = run.submitted_at AND ready.id = run.id
+    DELETE FROM redrive.ready_runs AS ready USING redrive.run_states AS state
+    WHERE state.id = ANY (:id::bigint[]) AND ready.queue = state.queue AND ready.category = state.category
+        AND ready.submitted_at = state.submitted_at AND ready.id = state.id
 ),
-restored AS (
-    UPDATE redrive.runs AS run SET
-        status = named.status, next_retry_at = named.next_retry_at, retry_count = named.retry_count,
-        deferrals = named.deferrals, first_attempt_at = named.first_attempt_at,
-        attempts_at_reset = named.attempts_at_reset
-    FROM (SELECT * FROM unnest(
+named AS MATERIALIZED (
+    SELECT named.*, state.tid FROM unnest(
         :id::bigint[], :status::text[], :next_retry_at::timestamptz[], :retry_count::bigint[], :deferrals::bigint[],
         :first_attempt_at::timestamptz[], :attempts_at_reset::bigint[], :at::timestamptz[], :actor::text[],
         :action::text[], :unit::text[], :filter::text[], :details::text[], :dedupe_key::text[]
     ) WITH ORDINALITY AS named (
         id, status, next_retry_at, retry_count, deferrals, first_attempt_at, attempts_at_reset, at, actor, action, unit,
         filter, details, dedupe_key, place
-    ) LIMIT cardinality(:id)) AS named
-    WHERE run.id = named.id AND run.status = 'discovered'
-    RETURNING named.*, run.queue, run.category, run.submitted_at
+    )
+    CROSS JOIN LATERAL (
+        SELECT ctid AS tid FROM redrive.run_states WHERE run_states.id = named.id LIMIT 1
+    ) AS state
+),
+restored AS (
+    UPDATE redrive.run_states AS state SET
+        status = named.status, waits = named.next_retry_at IS NOT NULL, next_retry_at = named.next_retry_at,
+        retry_count = named.retry_count, deferrals = named.deferrals, first_attempt_at = named.first_attempt_at,
+        attempts_at_reset = named.attempts_at_reset
+    FROM (SELECT * FROM named LIMIT cardinality(:id)) AS named
+    WHERE state.ctid = named.tid AND state.status = 'discovered'
+    RETURNING named.*, state.queue, state.category, state.submitted_at
 ),
 due_again AS (
     INSERT INTO redrive.due_runs (queue, due_at, id, category, submitted_at, fresh)

@@ -5,5 +5,5 @@ UPDATE redrive.plans SET
     changed = :changed, skipped = :skipped, pending = :pending, recovered = :recovered, same_cause = :same_cause,
     other_cause = :other_cause, superseded = :superseded, undone = :undone, last_unit = :last_unit,
     undo_unit = :undo_unit, ramp_from = :ramp_from, next_at = :next_at, lease_owner = :lease_owner,
-    lease_until = :lease_until
+    lease_until = :lease_until, reason = :reason
 WHERE id = :id

@@ -35,10 +35,29 @@ impl<'a, T> FirstOccurrences<'a, T> {
         Self { rows, places, size }
     }
 
+    /// The row at a place of a query, which counts from 1.
+    pub(crate) fn at(&self, place: i64) -> Option<&'a T> {
+        let place = usize::try_from(place).ok()?.checked_sub(1)?;
+        self.rows.get(place).copied()
+    }
+
     /// The results of the whole batch, from the places that a query says it has applied.
     pub(crate) fn written(&self, applied: &[Row], doing: &'static str) -> Result<Vec<Written>> {
         let results = self.results(applied, doing, |_| Ok(()))?;
         Ok(each(&results, |result| Written::from_changed(result.is_some())))
+    }
+
+    /// Like [`FirstOccurrences::written`], from places that are not rows.
+    pub(crate) fn written_at(&self, applied: &[i64]) -> Vec<Written> {
+        let mut written = vec![Written::Stale; self.size];
+        for place in applied {
+            let place = usize::try_from(*place).ok().and_then(|place| place.checked_sub(1));
+            let original = place.and_then(|place| self.places.get(place));
+            if let Some(outcome) = original.and_then(|place| written.get_mut(*place)) {
+                *outcome = Written::Applied;
+            }
+        }
+        written
     }
 
     /// What a query returns for the places that it has applied; `None` for the others.

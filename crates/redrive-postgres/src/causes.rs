@@ -1,5 +1,7 @@
 //! Causes: what failures of all kinds have in common.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
@@ -117,15 +119,62 @@ columns! {
         started_at: Vec<Micros>,
         ended_at: Vec<Micros>,
         worker: Vec<&'a str>,
+        place: Vec<Option<&'a str>>,
+        number: Vec<i64>,
     }
+}
+
+struct CountedFailure<'a> {
+    attempt: &'a AttemptRecord,
+    /// Where the unit belongs, if the caller knows; otherwise it is looked up.
+    place: Option<&'a str>,
+    /// How many attempts with its cause, hour and place this one stands for.
+    number: i64,
 }
 
 impl<'a> FailureColumns<'a> {
     /// The failures among some attempts.
     pub(crate) fn of(attempts: impl IntoIterator<Item = &'a AttemptRecord>) -> Self {
-        let attempts = attempts.into_iter();
-        let failed: Vec<&AttemptRecord> =
-            attempts.filter(|attempt| attempt.fingerprint.is_some()).collect();
+        let failed = attempts.into_iter().filter(|attempt| attempt.fingerprint.is_some());
+        Self::counted(failed.map(|attempt| CountedFailure { attempt, place: None, number: 1 }))
+    }
+
+    /// The failures among some attempts with known places, few for each cause, hour and place: those that tell its
+    /// first message and time, whether it came back, and its last unit.
+    pub(crate) fn at(attempts: impl IntoIterator<Item = (&'a AttemptRecord, &'a str)>) -> Self {
+        let mut groups: HashMap<_, Vec<&AttemptRecord>> = HashMap::new();
+        for (attempt, place) in attempts {
+            if let Some(fingerprint) = &attempt.fingerprint {
+                let key = (fingerprint.as_str(), hour_of(attempt.ended_at), place);
+                groups.entry(key).or_default().push(attempt);
+            }
+        }
+        let few = groups.into_iter().flat_map(|((_, _, place), attempts)| {
+            let by_end = |attempt: &&&AttemptRecord| attempt.ended_at;
+            let mut few: Vec<&AttemptRecord> = [
+                attempts.iter().min_by_key(by_end),
+                attempts.iter().max_by_key(by_end),
+                attempts.iter().max_by_key(|attempt| attempt.started_at),
+            ]
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+            few.sort_unstable_by_key(|attempt| attempt.unit.id);
+            few.dedup_by_key(|attempt| attempt.unit.id);
+            let mut number = 1 + attempts.len().saturating_sub(few.len()) as i64;
+            few.into_iter().map(move |attempt| CountedFailure {
+                attempt,
+                place: Some(place),
+                number: std::mem::replace(&mut number, 1),
+            })
+        });
+        Self::counted(few)
+    }
+
+    fn counted(failed: impl Iterator<Item = CountedFailure<'a>>) -> Self {
+        let counted: Vec<CountedFailure<'_>> = failed.collect();
+        let failed = each(&counted, |failure| failure.attempt);
         let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
         Self {
             kind: each(&failed, |attempt| attempt.unit.kind.name()),
@@ -138,6 +187,8 @@ impl<'a> FailureColumns<'a> {
             started_at: each(&failed, |attempt| Micros(attempt.started_at)),
             ended_at: each(&failed, |attempt| Micros(attempt.ended_at)),
             worker: each(&failed, |attempt| attempt.worker.as_str()),
+            place: each(&counted, |failure| failure.place),
+            number: each(&counted, |failure| failure.number),
         }
     }
 

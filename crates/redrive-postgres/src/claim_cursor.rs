@@ -20,10 +20,11 @@ use redrive_store::{Categories, ClaimRequest, ClaimedRun};
 
 use crate::server_clock::MonotonicClock;
 
-/// A busy queue is read from the start so rarely that it takes a twentieth of the time, within bounds.
+/// A busy queue is read from the start so rarely that it takes a twentieth of the time, within bounds: an old run of
+/// another process is to start within a second.
 const SCAN_INTERVAL_FACTOR: u32 = 20;
 const MIN_SCAN_INTERVAL: Duration = Duration::from_millis(100);
-const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_SCAN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A position in the order of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, AttemptRecord, ClaimedGroup, Error, ExpiringLease, GroupClaim, ItemCounts,
-    ItemGroup, ItemMove, ItemRecord, Items, JournalEntry, NewItem, Operator, ReadColumn, Result,
-    RowReader, Selection, SelectionSql, Written,
+    AddedItem, AttemptRecord, ClaimedGroup, Error, ExpiringLease, GatePass, GateResults,
+    GroupClaim, ItemAdmission, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items, JournalEntry,
+    LeaseRef, NewItem, Operator, ReadColumn, Result, RowReader, Selection, SelectionSql, UnitKind,
+    WorkerId, Written,
 };
 use tokio_postgres::Row;
 
@@ -17,6 +18,7 @@ use crate::{
     bound_query::{bind, columns},
     causes::FailureColumns,
     columns::{Micros, PostgresRow, read_records, read_rows},
+    gates::{GateRequest, commit, settle},
     journal::JournalColumns,
     queries,
     session::Session,
@@ -175,18 +177,55 @@ impl Items for PostgresStore {
             moves.iter().filter_map(|step| step.ledger_row(AttemptNumber(0))).collect();
         let failures = FailureColumns::of(&attempts);
         let record = bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
+        // Each part locks its items in the order of their ids; a later part may have lower ones.
+        let ids = each(moves, |step| step.id.0);
+        let lock = bind!(queries::LOCK_ITEMS, ids => &ids);
         let mut session = self.session(DOING).await?;
+        let results = GateResults::of_items(moves);
         let answers = match &updates[..] {
             [] => return Ok(Vec::new()),
+            several if !results.is_empty() => {
+                let mut all = session.begin_all(&[&[lock], several, &[record]].concat()).await?;
+                all.split_off(1)
+            }
             [lone] if failures.is_empty() => vec![session.query(*lone).await?],
-            several => session.transaction(&[several, &[record]].concat()).await?,
+            several => {
+                let mut all = session.transaction(&[&[lock], several, &[record]].concat()).await?;
+                all.split_off(1)
+            }
         };
-        redrive_store::failpoint!("postgres.move_items.committed");
         let mut all = Vec::with_capacity(moves.len());
         for (part, applied) in parts.iter().zip(answers) {
             all.extend(written(&applied, DOING, part.len())?);
         }
+        let worker = moves.iter().find_map(|step| Some(step.attempt.as_ref()?.worker.clone()));
+        if let Some(worker) = worker.filter(|_| !results.is_empty()) {
+            let applied = moves.iter().zip(&all).filter(|(_, it)| **it == Written::Applied);
+            let permits: Vec<LeaseRef> = applied.filter_map(|(step, _)| step.permit()).collect();
+            let worker = WorkerId(worker);
+            let gates = settle(&mut session, UnitKind::Item, results, &permits, &worker).await?;
+            commit(&mut session, &gates, &[]).await?;
+            drop(session);
+            self.notify_if(gates.changed || gates.freed).await;
+        }
+        redrive_store::failpoint!("postgres.move_items.committed");
         Ok(all)
+    }
+
+    async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>> {
+        const DOING: &str = "admitting items";
+        let ItemAdmission { gates, owner, now, group, .. } = admission;
+        let (kind, limit) = (UnitKind::Item, admission.limit());
+        let asked = GateRequest { gates, kind, owner, limit, now: *now };
+        let mut session = self.session(DOING).await?;
+        let Some(rows) = asked.begin(&mut session, &[]).await? else {
+            session.commit().await?;
+            return Ok(vec![GatePass::default(); admission.items.len()]);
+        };
+        let present = vec![group.clone()];
+        let gated = asked.look(self, &mut session, rows, present, |_| true).await?;
+        let most = gated.most.first().map_or(0, |(_, most)| *most);
+        asked.commit(self, &mut session, gated, &admission.units(most)).await
     }
 
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {

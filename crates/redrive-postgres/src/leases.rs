@@ -129,15 +129,13 @@ async fn release_runs(
     let journal: Vec<JournalEntry> = each(&batch.rows, |release| release.run_entry(at));
     let columns = JournalColumns::of(journal.iter().map(Some));
     let id = each(&batch.rows, |release| release.lease.id);
-    let release = bind!(
-        queries::RELEASE_RUNS,
-        id => &id,
-        epoch => &each(&batch.rows, |release| release.lease.epoch.0),
-        ..JournalColumns(columns)
-    );
+    let epoch = each(&batch.rows, |release| release.lease.epoch.0);
+    let release =
+        bind!(queries::RELEASE_RUNS, id => &id, epoch => &epoch, ..JournalColumns(columns));
     let lock = bind!(queries::LOCK_RUNS, ids => &id);
-    let mut results = store.session(DOING).await?.transaction(&[lock, release]).await?;
-    batch.written(&results.pop().unwrap_or_default(), DOING)
+    let mut session = store.session(DOING).await?;
+    let results = session.transaction(&[lock, release]).await?;
+    batch.written(results.get(1).map(Vec::as_slice).unwrap_or_default(), DOING)
 }
 
 /// Releases partitions, groups, samples or sources. The journal names them by what their leases do not

@@ -38,6 +38,7 @@ mod store;
 mod backfill;
 mod causes;
 mod figures;
+mod gates;
 mod items;
 mod journal;
 mod leases;

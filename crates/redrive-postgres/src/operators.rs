@@ -1,15 +1,17 @@
 //! Actions of operators on runs, and edits of data.
 
+use std::collections::HashSet;
+
 use redrive_core::{PlanId, RunId, RunState};
 use redrive_store::{
-    DataEdit, Error, JournalEntry, Operator, Result, RunAction, RunChange, Written,
+    DataEdit, Error, JournalEntry, Operator, ReadColumn, Result, RunAction, RunChange, Written,
 };
 
 use crate::{
     PostgresStore,
     batch::{each, written},
     bound_query::bind,
-    columns::read_records,
+    columns::{read_records, read_rows},
     journal::JournalColumns,
     queries,
     session::Session,
@@ -28,7 +30,10 @@ pub(crate) async fn change_runs(
     let mut session = store.session(doing(action)).await?;
     lock_runs(&mut session, &each(ids, |id| id.0)).await?;
     redrive_store::failpoint!("postgres.change.locked");
-    let changes = change_locked_runs(&mut session, action, ids, by, None).await?;
+    let numbers = each(ids, |id| id.0);
+    let states = session.query(bind!(queries::STATES_OF_RUNS, ids => &numbers)).await?;
+    let states = read_records(&states, doing(action))?;
+    let changes = change_locked_runs(&mut session, action, ids, states, by, None).await?;
     session.commit().await?;
     Ok(changes)
 }
@@ -40,17 +45,17 @@ fn doing(action: RunAction) -> &'static str {
     }
 }
 
-/// Changes and journals those of the locked runs whose state allows the action, in the open transaction.
+/// Changes and journals those of the locked runs whose state allows the action, in the open transaction. The states were
+/// read since the runs are locked.
 pub(crate) async fn change_locked_runs(
     session: &mut Session,
     action: RunAction,
     ids: &[RunId],
+    states: Vec<(RunId, RunState)>,
     by: &Operator,
     plan: Option<PlanId>,
 ) -> Result<Vec<RunChange>> {
-    let (doing, numbers) = (doing(action), each(ids, |id| id.0));
-    let states = session.query(bind!(queries::STATES_OF_RUNS, ids => &numbers)).await?;
-    let changes = action.changes(ids, read_records::<(RunId, RunState)>(&states, doing)?);
+    let (doing, changes) = (doing(action), action.changes(ids, states));
     let done: Vec<(RunId, RunState)> = changes
         .iter()
         .filter_map(|(id, change)| match change {
@@ -82,17 +87,37 @@ pub(crate) async fn change_locked_runs(
 }
 
 /// Locks runs, wherever they are, in the open transaction or a new one: no claim takes them and no worker finishes them.
-pub(crate) async fn lock_runs(session: &mut Session, ids: &Vec<i64>) -> Result<()> {
-    let locks = [
-        bind!(queries::LOCK_RUNS, ids => ids),
-        bind!(queries::LOCK_DUE_RUNS, ids => ids),
-        bind!(queries::LOCK_READY_RUNS, ids => ids),
-        bind!(queries::LOCK_RUN_CLAIMS, ids => ids),
-    ];
-    if session.is_in_transaction() {
-        session.continue_all(&locks).await.map(drop)
-    } else {
-        session.begin_all(&locks).await.map(drop)
+/// A worker may return a run from its claim after the waiting and the ready ones were locked, so what was not found is
+/// looked for again, until it has ended.
+pub(crate) async fn lock_runs(session: &mut Session, ids: &[i64]) -> Result<()> {
+    const DOING: &str = "locking runs";
+    let mut unlocked = ids.to_vec();
+    loop {
+        let locks = [
+            bind!(queries::LOCK_RUNS, ids => &unlocked),
+            bind!(queries::LOCK_DUE_RUNS, ids => &unlocked),
+            bind!(queries::LOCK_READY_RUNS, ids => &unlocked),
+            bind!(queries::LOCK_RUN_CLAIMS, ids => &unlocked),
+        ];
+        let locked = if session.is_in_transaction() {
+            session.continue_all(&locks).await?
+        } else {
+            session.begin_all(&locks).await?
+        };
+        let mut found = HashSet::new();
+        for rows in locked.iter().skip(1) {
+            let ids: Vec<i64> = read_rows(rows, DOING, |row| row.get())?;
+            found.extend(ids);
+        }
+        unlocked.retain(|id| !found.contains(id));
+        if unlocked.is_empty() {
+            return Ok(());
+        }
+        let moving = session.query(bind!(queries::MOVING_RUNS, ids => &unlocked)).await?;
+        unlocked = read_rows(&moving, DOING, |row| row.get())?;
+        if unlocked.is_empty() {
+            return Ok(());
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId};
 use redrive_store::{
-    AuditContext, FromRow, JournalEntry, NamedPartition, PartitionAction, PartitionChange,
-    PartitionFinish, PartitionRecord, PartitionWrite, ReadColumn, Result, WorkWrite, Written,
+    AuditContext, FromRow, GateResults, JournalEntry, LeaseRef, NamedPartition, PartitionAction,
+    PartitionChange, PartitionFinish, PartitionRecord, PartitionWrite, ReadColumn, Result,
+    UnitKind, WorkWrite, Written,
 };
 use tokio_postgres::Row;
 
@@ -20,6 +21,7 @@ use crate::{
     bound_query::{BoundQuery, bind, columns},
     causes::FailureColumns,
     columns::{Micros, read_records, read_rows},
+    gates::{commit, settle},
     journal::JournalColumns,
     ledger::AttemptColumns,
     partition_columns::KeyColumns,
@@ -27,15 +29,14 @@ use crate::{
     session::Session,
 };
 
-/// Writes the verdicts of workers that still hold their partitions.
+/// Writes the verdicts of workers that still hold their partitions. Also returns whether gates may let more or fewer
+/// partitions through than before.
 pub(crate) async fn finish(
     store: &PostgresStore,
     finishes: &[PartitionFinish],
-) -> Result<Vec<Written>> {
+) -> Result<(Vec<Written>, bool)> {
     const DOING: &str = "writing verdicts";
-    if finishes.is_empty() {
-        return Ok(Vec::new());
-    }
+    let Some(first) = finishes.first() else { return Ok((Vec::new(), false)) };
     let keys: BTreeSet<&PartitionKey> = finishes.iter().map(|finish| &finish.key).collect();
     let keys: Vec<&PartitionKey> = keys.into_iter().collect();
     let mut session = store.session(DOING).await?;
@@ -50,8 +51,17 @@ pub(crate) async fn finish(
         Written::Applied
     };
     let written = each(finishes, &mut judge);
-    apply(&mut session, &writes, true).await?;
-    Ok(written)
+    let results = GateResults::of_partitions(finishes);
+    if results.is_empty() {
+        apply(&mut session, &writes, true).await?;
+        return Ok((written, false));
+    }
+    apply(&mut session, &writes, false).await?;
+    let applied = finishes.iter().zip(&written).filter(|(_, it)| **it == Written::Applied);
+    let applied: Vec<LeaseRef> = applied.map(|(finish, _)| finish.lease).collect();
+    let gates = settle(&mut session, UnitKind::Partition, results, &applied, &first.worker).await?;
+    commit(&mut session, &gates, &[]).await?;
+    Ok((written, gates.changed || gates.freed))
 }
 
 /// Locks partitions, and changes and journals those whose state allows the action.
@@ -221,6 +231,7 @@ columns! {
     struct WorkArrays<'a> {
         partition_id: Vec<i64>,
         source: Vec<&'a str>,
+        customer_id: Vec<&'a str>,
         kind: Vec<Option<&'static str>>,
         lane: Vec<Option<&'static str>>,
         requested_at: Vec<Option<Micros>>,
@@ -243,6 +254,7 @@ impl<'a> WorkArrays<'a> {
         Self {
             partition_id: each(records, |record| record.id.0),
             source: each(records, |record| record.key.source()),
+            customer_id: each(records, |record| record.key.customer_id()),
             kind: each(&request, |request| request.map(|request| request.kind.name())),
             lane: each(&request, |request| request.map(|request| request.lane.name())),
             requested_at: each(&request, |request| {

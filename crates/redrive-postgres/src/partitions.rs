@@ -9,6 +9,7 @@ use crate::{
     bound_query::{bind, columns},
     columns::{Day, Micros, read_records, read_rows},
     connection::BEGIN_FULL_SCAN,
+    gates::GateRequest,
     partition_columns::KeyColumns,
     partition_writes::{change, finish},
     queries,
@@ -19,9 +20,10 @@ use redrive_core::{
     DateRange, LogicalDate, PartitionId, PartitionKey, PartitionRunId, PartitionStatus,
 };
 use redrive_store::{
-    AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, NamedPartition, PartitionAction,
-    PartitionChange, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
-    PartitionSeries, Partitions, ReadColumn, Result, RowReader, Selection, SelectionSql, Written,
+    AuditContext, Backlog, ClaimedPartition, GateRecord, KeyPlace, LeaseRef, NamedPartition,
+    PartitionAction, PartitionChange, PartitionClaim, PartitionCount, PartitionFinish,
+    PartitionRecord, PartitionSeries, Partitions, ReadColumn, Result, RowReader, Selection,
+    SelectionSql, UnitKind, Written,
 };
 
 #[async_trait]
@@ -30,7 +32,7 @@ impl Partitions for PostgresStore {
         if claim.run_ids.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = claim_work(&mut self.session(CLAIMING).await?, claim).await?;
+        let claimed = claim_work(self, &mut self.session(CLAIMING).await?, claim).await?;
         redrive_store::failpoint!("postgres.claim_partitions.committed");
         Ok(claimed)
     }
@@ -44,8 +46,9 @@ impl Partitions for PostgresStore {
     }
 
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
-        let written = finish(self, finishes).await?;
+        let (written, wakes) = finish(self, finishes).await?;
         redrive_store::failpoint!("postgres.finish_partitions.committed");
+        self.notify_if(wakes).await;
         Ok(written)
     }
 
@@ -180,19 +183,73 @@ const CLAIMING: &str = "claiming partitions";
 
 /// Locks claimable work, and claims it.
 async fn claim_work(
+    store: &PostgresStore,
     session: &mut Session,
     claim: &PartitionClaim,
 ) -> Result<Vec<ClaimedPartition>> {
-    let limit = i64::from(claim.limit());
+    let PartitionClaim { gates, owner, now, .. } = claim;
+    let (kind, limit) = (UnitKind::Partition, claim.limit());
+    let asked = GateRequest { gates, kind, owner, limit, now: *now };
+    let limit = i64::from(limit);
     let claimable = bind!(
         queries::CLAIMABLE_PARTITIONS,
         source => &claim.source,
         limit => &limit,
         backfill_limit => &i64::from(claim.backfill).min(limit),
     );
-    let rows = session.begin(claimable).await?;
+    let rows = if gates.is_empty() {
+        session.begin(claimable).await?
+    } else {
+        match asked.begin(session, &[]).await? {
+            Some(rows) => return claim_behind_gates(store, session, claim, &asked, rows).await,
+            None => session.query(claimable).await?,
+        }
+    };
     redrive_store::failpoint!("postgres.claim_partitions.locked");
     let ids: Vec<i64> = read_rows(&rows, CLAIMING, |row| row.get())?;
+    let claimed = claim_chosen(session, claim, &ids).await?;
+    session.commit().await?;
+    Ok(claimed)
+}
+
+async fn claim_behind_gates(
+    store: &PostgresStore,
+    session: &mut Session,
+    claim: &PartitionClaim,
+    asked: &GateRequest<'_>,
+    rows: Vec<GateRecord>,
+) -> Result<Vec<ClaimedPartition>> {
+    let customers = bind!(queries::PARTITION_CUSTOMERS, source => &claim.source);
+    let present = read_rows(&session.query(customers).await?, CLAIMING, |row| row.get())?;
+    let gated = asked.look(store, session, rows, present, |_| true).await?;
+    let most = |most: u32| i64::from(most.min(gated.limit));
+    let candidates = bind!(
+        queries::CLAIMABLE_PARTITIONS_OF,
+        source => &claim.source,
+        key => &each(&gated.most, |(customer, _)| customer),
+        most => &each(&gated.most, |(_, of_customer)| most(*of_customer)),
+    );
+    let candidates = read_records(&session.query(candidates).await?, CLAIMING)?;
+    let ids = claim.choose(candidates, gated.limit, &gated.most);
+    let mut claimed = claim_chosen(session, claim, &ids).await?;
+    let units = each(&claimed, ClaimedPartition::let_through);
+    let passes = asked.commit(store, session, gated, &units).await?;
+    for (partition, pass) in claimed.iter_mut().zip(passes) {
+        partition.pass = pass;
+    }
+    Ok(claimed)
+}
+
+/// Claims locked work, in the open transaction.
+async fn claim_chosen(
+    session: &mut Session,
+    claim: &PartitionClaim,
+    ids: &[i64],
+) -> Result<Vec<ClaimedPartition>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = ids.to_vec();
     let runs: Vec<&str> =
         claim.run_ids.iter().map(PartitionRunId::as_str).take(ids.len()).collect();
     let update = bind!(
@@ -203,8 +260,7 @@ async fn claim_work(
         lease_until => &Micros(claim.lease_until),
     );
     let read = bind!(queries::PARTITIONS_AT_WORK, id => &ids);
-    let both = [update, read];
-    let results = session.commit_all(if ids.is_empty() { &[] } else { &both }).await?;
+    let results = session.continue_all(&[update, read]).await?;
     let rows = results.last().map(Vec::as_slice).unwrap_or_default();
     let records: Vec<PartitionRecord> = read_records(rows, CLAIMING)?;
     Ok(ClaimedPartition::in_order(records.into_iter().filter_map(ClaimedPartition::of)))

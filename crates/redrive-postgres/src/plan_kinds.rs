@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use redrive_core::{PartitionKey, RunId, SampleId};
 use redrive_store::{
-    AuditContext, Error, ItemMove, ItemRecord, JournalEntry, NamedPartition, Operator,
-    PartitionChange, PartitionRecord, PartitionWrite, PlanAction, PlanRecord, PlanUnit,
-    PlanUnitRecord, PlanUnitWrite, ReadColumn, Result, RunChange, RunRecord, RunUndo, SampleChange,
-    SampleRecord, UnitKind, item_reset,
+    AttemptRecord, AuditContext, ENDS_PAGE, Error, FirstEnds, ItemMove, ItemRecord, JournalEntry,
+    LedgerPlace, NamedPartition, Operator, PartitionChange, PartitionRecord, PartitionWrite,
+    PlanAction, PlanRecord, PlanUnit, PlanUnitRecord, PlanUnitWrite, ReadColumn, Result, RunChange,
+    RunRecord, RunUndo, SampleChange, SampleRecord, UnitKind, item_reset,
 };
 
 use crate::{
@@ -36,7 +36,39 @@ pub(crate) async fn found(
     units: &[PlanUnitRecord],
 ) -> Result<Units> {
     let ids = each(units, |unit| unit.unit_id);
-    let found: Vec<PlanUnit> = match kind {
+    units_by_id(session, kind, &ids).await.map(by_id)
+}
+
+/// How units ended first that others acted on.
+pub(crate) async fn first_ends(
+    session: &mut Session,
+    action: PlanAction,
+    units: &[PlanUnitRecord],
+    found: &Units,
+) -> Result<FirstEnds> {
+    let mut ends = FirstEnds::new(action, units, found);
+    while let Some((ids, LedgerPlace { id, stage, attempt })) = ends.next() {
+        let page = bind!(
+            queries::ATTEMPTS_AT,
+            kind => &action.kind().name(),
+            unit_ids => &ids,
+            after_unit => id,
+            after_stage => stage,
+            after_attempt => &i64::from(attempt.0),
+            limit => &i64::from(ENDS_PAGE),
+        );
+        let attempts: Vec<AttemptRecord> = read_records(&session.query(page).await?, READING)?;
+        ends.add(&attempts);
+    }
+    Ok(ends)
+}
+
+pub(crate) async fn units_by_id(
+    session: &mut Session,
+    kind: UnitKind,
+    ids: &[i64],
+) -> Result<Vec<PlanUnit>> {
+    let found = match kind {
         UnitKind::Run => {
             let rows = session.query(bind!(queries::RUN_SNAPSHOTS, ids => &ids)).await?;
             let runs: Vec<RunRecord> = read_records(&rows, READING)?;
@@ -58,7 +90,7 @@ pub(crate) async fn found(
             samples.into_iter().map(PlanUnit::Sample).collect()
         }
     };
-    Ok(by_id(found))
+    Ok(found)
 }
 
 /// Locks the units in the order of their kind, and returns them as they are.
@@ -113,7 +145,8 @@ pub(crate) async fn change(
     let done = match plan.action {
         PlanAction::Run(action) => {
             let ids = each(&changed, |unit| RunId(unit.id()));
-            let changes = change_locked_runs(session, action, &ids, by, named).await?;
+            let states = changed.iter().filter_map(|unit| unit.run_state()).collect();
+            let changes = change_locked_runs(session, action, &ids, states, by, named).await?;
             changes.iter().all(|change| matches!(change, RunChange::Done(_)))
         }
         PlanAction::ResetItem => {
@@ -122,13 +155,13 @@ pub(crate) async fn change(
                 items.map(|item| item_reset(item, by).naming(plan.id)).collect();
             move_locked(session, &moves).await? == moves.len()
         }
-        PlanAction::Partition(action) => {
+        PlanAction::Partition(action) | PlanAction::ForcedPartition(action) => {
             let partitions: Vec<&PartitionRecord> =
                 changed.iter().filter_map(|unit| unit.as_partition()).collect();
             let named_partitions = each(&partitions, |partition| NamedPartition::from(*partition));
             let records: Records =
                 partitions.iter().map(|it| (it.key.clone(), (*it).clone())).collect();
-            let order = AuditContext::of_plan(plan.id, by);
+            let order = AuditContext::of_plan(plan, by);
             let changes = action.changes(&named_partitions, records, Records::new(), &order);
             let (changes, writes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             let naming = |write: PartitionWrite| PartitionWrite {

@@ -1,12 +1,15 @@
 //! Plans: bulk actions on frozen lists of units.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PlanBatch, PlanId, PlanStatus};
 use redrive_store::{
-    Error, JournalEntry, LeaseRef, NewPlan, Operator, PlanChange, PlanClaim, PlanEnd, PlanOrder,
-    PlanOutcome, PlanRecord, PlanTime, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit,
-    Plans, ReadColumn, Result, WorkerId, Written,
+    Error, JournalEntry, LeaseRef, NewPlan, Operator, PlanAction, PlanChange, PlanClaim,
+    PlanCountChange, PlanEnd, PlanOrder, PlanOutcome, PlanOutcomeCount, PlanRecord, PlanUnit,
+    PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, ReadColumn, Result,
+    StepPages, Store, UnitKind, WorkerId, Written, listed_counts, refused_counts,
 };
 use tokio_postgres::Row;
 
@@ -16,7 +19,7 @@ use crate::{
     bound_query::{bind, columns},
     columns::{Micros, read_records, read_rows},
     journal::JournalColumns,
-    plan_kinds::{change, found, lock, restore},
+    plan_kinds::{change, first_ends, found, lock, restore, units_by_id},
     queries,
     session::Session,
 };
@@ -33,6 +36,7 @@ impl Plans for PostgresStore {
             action => &plan.action.name(),
             options => &plan.action.options().to_string(),
             selection => &plan.selection,
+            settings => &plan.settings_json(),
             created_at => &Micros(plan.by.at),
             created_by => &plan.by.actor,
             reason => &plan.by.reason,
@@ -60,9 +64,14 @@ impl Plans for PostgresStore {
             cause => &each(units, |unit| unit.cause.as_deref()),
             refusal => &each(units, |unit| unit.refusal.as_deref()),
         );
-        let added: Vec<u64> = read_records(&session.query(insert).await?, WRITING)?;
-        plan.counts.total += added.into_iter().sum::<u64>();
-        commit_plan(&mut session, &plan, None).await?;
+        let added = read_rows(&session.query(insert).await?, WRITING, |row| row.get())?;
+        let added: HashSet<i64> = added.into_iter().collect();
+        let listed = units.iter().filter(|unit| added.contains(&unit.unit_id));
+        let (counts, begins) = (listed_counts(listed), plan.begins_counts());
+        plan.counts.total += added.len() as u64;
+        let (counts, columns) = (CountColumns::of(&counts), PlanColumns::of(&plan));
+        let counts = bind!(queries::ADD_PLAN_COUNTS, plan_id => &id.0, begins => &begins, ..CountColumns(counts));
+        session.commit_all(&[counts, bind!(queries::WRITE_PLAN, ..PlanColumns(columns))]).await?;
         Ok(Written::Applied)
     }
 
@@ -78,19 +87,19 @@ impl Plans for PostgresStore {
 
     async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool> {
         let mut session = self.session(WRITING).await?;
-        let status = begin_with_plan(&mut session, id).await?.map(|plan| plan.status);
-        if status != Some(PlanStatus::Draft) {
+        let plan = begin_with_plan(&mut session, id).await?;
+        let Some(mut plan) = plan.filter(|plan| plan.status == PlanStatus::Draft) else {
             session.commit().await?;
             return Ok(false);
+        };
+        let removed = remove_units(&mut session, id, limit).await?;
+        if removed.is_empty() {
+            session.commit_all(&[bind!(queries::DELETE_PLAN, id => &id.0)]).await?;
+            return Ok(false);
         }
-        let (plan_id, limit) = (id.0, i64::from(limit));
-        let units = bind!(queries::DISCARD_PLAN_UNITS, plan_id => &plan_id, limit => &limit);
-        if !session.query(units).await?.is_empty() {
-            session.commit().await?;
-            return Ok(true);
-        }
-        session.commit_all(&[bind!(queries::DISCARD_PLAN, id => &id.0)]).await?;
-        Ok(false)
+        plan.count_discarded(removed.len() as u64);
+        commit_plan(&mut session, &plan, None).await?;
+        Ok(true)
     }
 
     async fn plans_by_id(&self, ids: &[PlanId]) -> Result<Vec<PlanRecord>> {
@@ -100,8 +109,19 @@ impl Plans for PostgresStore {
     }
 
     async fn plans_page(&self, before: PlanId, limit: u32) -> Result<Vec<PlanRecord>> {
-        let page = bind!(queries::PLANS_PAGE, before => &before.0, limit => &i64::from(limit));
+        let page = bind!(
+            queries::PLANS_PAGE,
+            before => &before.0,
+            known => &&PlanAction::NAMES[..],
+            limit => &i64::from(limit),
+        );
         read_records(&self.session(READING).await?.query(page).await?, READING)
+    }
+
+    async fn live_plans(&self, limit: u32) -> Result<Vec<PlanRecord>> {
+        let (known, limit) = (&PlanAction::NAMES[..], i64::from(limit));
+        let live = bind!(queries::LIVE_PLANS, known => &known, limit => &limit);
+        read_records(&self.session(READING).await?.query(live).await?, READING)
     }
 
     async fn plan_units_page(
@@ -115,8 +135,53 @@ impl Plans for PostgresStore {
     }
 
     async fn plan_unit_counts(&self, id: PlanId) -> Result<Vec<PlanUnitCount>> {
+        let counts = bind!(queries::PLAN_COUNTS, plan_id => &id.0);
+        let kept = self.session(READING).await?.query(counts).await?;
+        let kept: Vec<PlanUnitCount> = read_records(&kept, READING)?;
+        if kept.is_empty() { self.count_plan_units(id).await } else { Ok(kept) }
+    }
+
+    async fn count_plan_units(&self, id: PlanId) -> Result<Vec<PlanUnitCount>> {
         let counts = bind!(queries::COUNT_PLAN_UNITS, plan_id => &id.0);
         read_records(&self.session(READING).await?.query(counts).await?, READING)
+    }
+
+    async fn plan_outcomes(&self, id: PlanId, periods: u32) -> Result<Vec<PlanOutcomeCount>> {
+        let periods = i64::from(periods.max(1));
+        let counts = bind!(queries::PLAN_OUTCOMES, plan_id => &id.0, periods => &periods);
+        read_records(&self.session(READING).await?.query(counts).await?, READING)
+    }
+
+    async fn units_by_id(&self, kind: UnitKind, ids: &[i64]) -> Result<Vec<PlanUnit>> {
+        units_by_id(&mut self.session(READING).await?, kind, ids).await
+    }
+
+    async fn refuse_plan_units(
+        &self,
+        lease: LeaseRef,
+        refusals: &[(i64, String)],
+    ) -> Result<Written> {
+        let mut session = self.session(WRITING).await?;
+        let Some(plan) = lock_held(&mut session, lease).await? else {
+            return Ok(Written::Stale);
+        };
+        let refuse = bind!(
+            queries::REFUSE_PLAN_UNITS,
+            plan_id => &plan.id.0,
+            unit_id => &each(refusals, |(unit_id, _)| *unit_id),
+            refusal => &each(refusals, |(_, refusal)| refusal.as_str()),
+        );
+        let rows = session.query(refuse).await?;
+        let refused: Vec<(String, Option<String>, String)> =
+            read_rows(&rows, WRITING, |row| Ok((row.get()?, row.get()?, row.get()?)))?;
+        let refused =
+            refused.iter().map(|(state, cause, why)| (state.as_str(), cause.as_ref(), why));
+        let counts = refused_counts(refused);
+        let counts = CountColumns::of(&counts);
+        let plan_id = plan.id.0;
+        let counts = bind!(queries::ADD_PLAN_COUNTS, plan_id => &plan_id, begins => &false, ..CountColumns(counts));
+        session.commit_all(&[counts]).await?;
+        Ok(Written::Applied)
     }
 
     async fn change_plan(
@@ -140,6 +205,8 @@ impl Plans for PostgresStore {
             lease_until => &Micros(claim.lease_until),
             now => &Micros(claim.now),
             only => &claim.only.map(|id| id.0),
+            except => &each(&claim.except, |id| id.0),
+            known => &&PlanAction::NAMES[..],
             limit => &i64::from(claim.limit),
         );
         let rows = self.session(DOING).await?.query(take).await?;
@@ -171,22 +238,31 @@ impl Plans for PostgresStore {
         &self,
         lease: LeaseRef,
         batch: &PlanBatch,
-        time: PlanTime,
+        at: Timestamp,
     ) -> Result<Option<PlanRecord>> {
         let mut session = self.session("applying a plan").await?;
         let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
-        if plan.status != PlanStatus::Running {
+        if !plan.expects(batch) {
             session.commit().await?;
             return Ok(Some(plan));
         }
-        let units = units_page(&mut session, plan.id, None, plan.last_unit, batch.units).await?;
-        let found = lock(&mut session, plan.action.kind(), &units).await?;
-        redrive_store::failpoint!("postgres.plan.locked");
-        let writes = plan.action.decide(&units, &found);
-        change(&mut session, &plan, &writes, &found, &plan.operator(time.at)).await?;
+        let (mut pages, mut writes) = (StepPages::new(batch, plan.action.kind()), Vec::new());
+        let mut read = Vec::new();
+        let (mut after, by) = (plan.last_unit, plan.operator(at));
+        while let Some((page, most)) = pages.next() {
+            let units = units_page(&mut session, plan.id, None, after, page).await?;
+            let found = lock(&mut session, plan.action.kind(), &units).await?;
+            redrive_store::failpoint!("postgres.plan.locked");
+            let decided = plan.action.decide(&units, &found, most);
+            change(&mut session, &plan, &decided, &found, &by).await?;
+            pages.took(units.len(), &decided);
+            after = units.last().map_or(after, |unit| unit.unit_id);
+            writes.extend(decided);
+            read.extend(units);
+        }
         redrive_store::failpoint!("postgres.plan.changed");
-        plan.count_step(&writes, batch, time.now);
-        commit_units(&mut session, &plan, &writes, time.at).await?;
+        plan.count_step(&writes, batch, self.now());
+        commit_units(&mut session, &plan, &read, &writes, at).await?;
         drop(session);
         redrive_store::failpoint!("postgres.plan.stepped");
         self.claim_cursors.runs_became_ready_anywhere();
@@ -205,12 +281,13 @@ impl Plans for PostgresStore {
         let Some(mut plan) = lock_held(&mut session, lease).await? else { return Ok(None) };
         let units = pending(&mut session, plan.id, after, limit).await?;
         let found = found(&mut session, plan.action.kind(), &units).await?;
-        let writes = plan.action.outcomes(&units, &found);
+        let first = first_ends(&mut session, plan.action, &units, &found).await?;
+        let writes = plan.action.outcomes(&units, &found, &first);
         if writes.is_empty() {
             session.commit().await?;
         } else {
             plan.count_outcomes(&writes);
-            commit_units(&mut session, &plan, &writes, at).await?;
+            commit_units(&mut session, &plan, &units, &writes, at).await?;
         }
         redrive_store::failpoint!("postgres.plan.settled");
         let full = units.len() >= limit as usize;
@@ -242,7 +319,7 @@ impl Plans for PostgresStore {
         let full = units.len() >= limit as usize;
         plan.undo_unit = units.last().filter(|_| full).map(|unit| unit.unit_id);
         plan.count_outcomes(&writes);
-        commit_units(&mut session, &plan, &writes, at).await?;
+        commit_units(&mut session, &plan, &units, &writes, at).await?;
         redrive_store::failpoint!("postgres.plan.undone");
         Ok(Some(plan))
     }
@@ -274,20 +351,23 @@ async fn order_plan(
         return Ok(PlanChange::Unknown);
     };
     let before = plan.status;
-    if matches!(order, PlanOrder::Apply(_)) && plan.frozen_at.is_none() {
-        session.commit().await?;
-        return Ok(PlanChange::NotFrozen);
+    match plan.order(order, by) {
+        Ok(entry) => {
+            commit_plan(session, &plan, Some(&entry)).await?;
+            Ok(PlanChange::Done(before))
+        }
+        Err(refused) => {
+            session.commit().await?;
+            Ok(refused)
+        }
     }
-    let Ok(entry) = plan.order(order, by) else {
-        session.commit().await?;
-        return Ok(PlanChange::Refused(before));
-    };
-    commit_plan(session, &plan, Some(&entry)).await?;
-    Ok(PlanChange::Done(before))
 }
 
 /// Begins a transaction that locks a plan.
-async fn begin_with_plan(session: &mut Session, id: PlanId) -> Result<Option<PlanRecord>> {
+pub(crate) async fn begin_with_plan(
+    session: &mut Session,
+    id: PlanId,
+) -> Result<Option<PlanRecord>> {
     let rows = session.begin(bind!(queries::LOCK_PLAN, id => &id.0)).await?;
     Ok(read_records(&rows, READING)?.pop())
 }
@@ -319,6 +399,10 @@ async fn units_page(
     after: i64,
     limit: u32,
 ) -> Result<Vec<PlanUnitRecord>> {
+    // The index has the pending units alone.
+    if outcome == Some(PlanOutcome::Pending) {
+        return pending(session, id, after, limit).await;
+    }
     let page = bind!(
         queries::PLAN_UNITS_PAGE,
         plan_id => &id.0,
@@ -327,6 +411,20 @@ async fn units_page(
         limit => &i64::from(limit),
     );
     read_records(&session.query(page).await?, READING)
+}
+
+/// Removes the first units of a locked plan, and returns them.
+pub(crate) async fn remove_units(
+    session: &mut Session,
+    id: PlanId,
+    limit: u32,
+) -> Result<Vec<PlanUnitRecord>> {
+    let units = units_page(session, id, None, 0, limit).await?;
+    if let Some(last) = units.last().map(|unit| unit.unit_id) {
+        let delete = bind!(queries::DELETE_PLAN_UNITS, plan_id => &id.0, last => &last);
+        session.query(delete).await?;
+    }
+    Ok(units)
 }
 
 async fn pending(
@@ -350,7 +448,7 @@ async fn commit_entry(session: &mut Session, entry: &JournalEntry) -> Result<Vec
 }
 
 /// Writes a locked plan with its journal entry, and commits.
-async fn commit_plan(
+pub(crate) async fn commit_plan(
     session: &mut Session,
     plan: &PlanRecord,
     entry: Option<&JournalEntry>,
@@ -365,10 +463,11 @@ async fn commit_plan(
     session.commit_all(writes).await.map(drop)
 }
 
-/// Writes a locked plan and what became of some of its units, and commits.
+/// Writes a locked plan and what became of some of its units, which were read since, and commits.
 async fn commit_units(
     session: &mut Session,
     plan: &PlanRecord,
+    read: &[PlanUnitRecord],
     writes: &[PlanUnitWrite],
     at: Timestamp,
 ) -> Result<()> {
@@ -383,7 +482,12 @@ async fn commit_units(
         new_cause => &each(writes, |write| write.new_cause.as_deref()),
         undo => &each(writes, |write| write.undo.as_deref()),
     );
-    session.commit_all(&[units, bind!(queries::WRITE_PLAN, ..PlanColumns(columns))]).await.map(drop)
+    let changes = plan.count_changes(read, writes, at);
+    let counts = CountColumns::of(&changes);
+    let plan_id = plan.id.0;
+    let counts = bind!(queries::ADD_PLAN_COUNTS, plan_id => &plan_id, begins => &false, ..CountColumns(counts));
+    let plan = bind!(queries::WRITE_PLAN, ..PlanColumns(columns));
+    session.commit_all(&[units, counts, plan]).await.map(drop)
 }
 
 columns! {
@@ -413,6 +517,7 @@ columns! {
         next_at: Option<Micros>,
         lease_owner: Option<&'a str>,
         lease_until: Option<Micros>,
+        reason: Option<&'a str>,
     }
 }
 
@@ -444,6 +549,36 @@ impl<'a> PlanColumns<'a> {
             next_at: plan.timing.next_at.map(Micros),
             lease_owner: plan.lease_owner.as_ref().map(|owner| owner.0.as_str()),
             lease_until: plan.lease_until.map(Micros),
+            reason: plan.reason.as_deref(),
+        }
+    }
+}
+
+columns! {
+    /// Counts of units that are alike.
+    struct CountColumns<'a> {
+        key: Vec<i64>,
+        state: Vec<&'a str>,
+        cause: Vec<Option<&'a str>>,
+        refusal: Vec<Option<&'a str>>,
+        outcome: Vec<Option<&'static str>>,
+        new_cause: Vec<Option<&'a str>>,
+        ended_from: Vec<Option<i64>>,
+        units: Vec<i64>,
+    }
+}
+
+impl<'a> CountColumns<'a> {
+    fn of(changes: &'a [PlanCountChange]) -> Self {
+        Self {
+            key: each(changes, |change| change.group.key()),
+            state: each(changes, |change| change.group.state.as_str()),
+            cause: each(changes, |change| change.group.cause.as_deref()),
+            refusal: each(changes, |change| change.group.refusal.as_deref()),
+            outcome: each(changes, |change| change.group.outcome.map(PlanOutcome::name)),
+            new_cause: each(changes, |change| change.group.new_cause.as_deref()),
+            ended_from: each(changes, |change| change.group.ended_from),
+            units: each(changes, |change| change.units),
         }
     }
 }

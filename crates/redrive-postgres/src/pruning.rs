@@ -5,13 +5,15 @@ use crate::{
     batch::each,
     bound_query::{BoundQuery, bind},
     columns::{Micros, read_records, read_rows},
+    journal::JournalColumns,
+    plans::{begin_with_plan, commit_plan, remove_units},
     queries,
 };
 use async_trait::async_trait;
-use redrive_core::{RunId, SampleId};
+use redrive_core::{PlanId, RunId, SampleId};
 use redrive_store::{
-    AttemptRecord, Error, ExportedUnit, LedgerPlace, PruneFilter, Pruned, Pruning, Result,
-    RowReader, RunRecord, SampleRecord, UnitKind,
+    AttemptRecord, Error, ExportedUnit, LedgerPlace, PlanAction, PlanPrune, PlanRecord,
+    PruneFilter, Pruned, PrunedPlan, Pruning, Result, RowReader, RunRecord, SampleRecord, UnitKind,
 };
 
 const READING: &str = "reading prunable units";
@@ -51,6 +53,32 @@ impl Pruning for PostgresStore {
         );
         let rows = self.session(READING).await?.query(page).await?;
         read_records(&rows, READING)
+    }
+
+    async fn prunable_plans(
+        &self,
+        filter: &PruneFilter,
+        after: PlanId,
+        limit: u32,
+    ) -> Result<Vec<PlanRecord>> {
+        let page = bind!(
+            queries::PRUNABLE_PLANS,
+            before => &Micros(filter.before),
+            known => &&PlanAction::NAMES[..],
+            after => &after.0,
+            limit => &i64::from(limit),
+        );
+        let rows = self.session(READING).await?.query(page).await?;
+        read_records(&rows, READING)
+    }
+
+    async fn count_prunable_plans(&self, filter: &PruneFilter) -> Result<u64> {
+        self.count(bind!(
+            queries::COUNT_PRUNABLE_PLANS,
+            before => &Micros(filter.before),
+            known => &&PlanAction::NAMES[..],
+        ))
+        .await
     }
 
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64> {
@@ -129,6 +157,40 @@ impl Pruning for PostgresStore {
         );
         let pruned = remove(self, key, &[remove_samples]).await?;
         redrive_store::failpoint!("postgres.prune_samples.committed");
+        Ok(pruned)
+    }
+
+    async fn prune_plan(
+        &self,
+        key: &str,
+        filter: &PruneFilter,
+        plan: &PlanPrune,
+    ) -> Result<PrunedPlan> {
+        let PlanPrune { id, epoch, by, limit } = plan;
+        let mut session = self.session(PRUNING).await?;
+        let plan = begin_with_plan(&mut session, *id).await?;
+        let plan = plan.filter(|it| it.is_prunable(filter.before) && it.lease_epoch == *epoch);
+        let started = session.query(bind!(queries::PRUNE_STARTED, prune_key => &key)).await?;
+        let started: Vec<u64> = read_records(&started, PRUNING)?;
+        let (Some(mut plan), [(1..)]) = (plan, &started[..]) else {
+            session.commit().await?;
+            return Ok(PrunedPlan::Left);
+        };
+        let entry = plan.prune_entry(key, by);
+        let removed = remove_units(&mut session, *id, *limit).await?;
+        redrive_store::failpoint!("postgres.prune_plan.units");
+        let pruned = if removed.is_empty() {
+            let journal = JournalColumns::of([Some(&entry)]);
+            let delete = bind!(queries::DELETE_PLAN, id => &id.0);
+            let tell = bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal));
+            session.commit_all(&[delete, tell]).await?;
+            PrunedPlan::Gone
+        } else {
+            plan.count_pruned(&removed);
+            commit_plan(&mut session, &plan, Some(&entry)).await?;
+            PrunedPlan::Units(removed.len() as u64)
+        };
+        redrive_store::failpoint!("postgres.prune_plan.committed");
         Ok(pruned)
     }
 }

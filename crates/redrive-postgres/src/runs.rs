@@ -1,13 +1,15 @@
 //! Runs: submit, claim, finish, read.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, RunId};
 use redrive_store::{
-    Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, FromRow, MAX_PAGE_BYTES, NewRun,
-    Operator, PageLimit, PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RowReader,
-    RunAction, RunChange, RunCompletion, RunFinish, RunRecord, Runs, Selection, SelectionSql,
-    SelectionTerm as Term, StateSql, SubmittedRun, Verdict, Written,
+    Backlog, Categories, ClaimGates, ClaimRequest, ClaimedRun, DataEdit, FromRow, GateResultWrites,
+    GateResults, LetThrough, MAX_PAGE_BYTES, NewRun, Operator, PageLimit, PausedQueue, QueueAction,
+    QueueStats, ReadColumn, Result, RowReader, RunAction, RunChange, RunCompletion, RunFinish,
+    RunRecord, Runs, Selection, SelectionSql, StateSql, SubmittedRun, UnitKind, Verdict, Written,
 };
 use tokio_postgres::Row;
 
@@ -18,6 +20,7 @@ use crate::{
     causes::FailureColumns,
     claim_cursor::ClaimPosition,
     columns::{Micros, PostgresRow, read_records, read_rows},
+    gates::{self, GateRequest},
     journal::JournalColumns,
     operators::{Edited, change_runs},
     queries, queues,
@@ -56,25 +59,13 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session(CLAIMING).await?;
-        let mut active = self.claim_cursors.start_claim(request);
-        let ClaimResult { mut promoted, runs: mut claimed, mut oldest } =
-            claim(&mut session, request, active.from, ClaimDepth::Shares).await?;
-        redrive_store::failpoint!("postgres.claim.committed");
-        while promoted >= MAX_PROMOTED {
-            promoted = promote(&mut session, request).await?;
-            self.claim_cursors.runs_became_ready_anywhere();
-            if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
-                claimed.extend(claim_rest(&mut session, request, claimed.len()).await?);
-            }
+        if !ClaimGates::limits_open_keys(&request.gates)
+            && let Some(claimed) = self.claim_as_open(&mut session, request).await?
+        {
+            return Ok(claimed);
         }
-        if claimed.is_empty() {
-            // Older runs may be ready, and other claims may have locked the oldest of every category while more
-            // are behind them.
-            active.restart();
-            let further = claim(&mut session, request, active.from, ClaimDepth::Limit).await?;
-            (claimed, oldest) = (further.runs, further.oldest);
-        }
-        active.finish(&claimed, oldest, request.limit);
+        let claimed = claim_behind_gates(self, &mut session, request).await?;
+        redrive_store::failpoint!("postgres.claim.gated");
         Ok(claimed)
     }
 
@@ -83,11 +74,16 @@ impl Runs for PostgresStore {
             return Ok(Vec::new());
         }
         let mut session = self.session("finishing runs").await?;
-        let (written, oldest) = finish(&mut session, finishes, now).await?;
+        let (written, oldest, gates) = finish(&mut session, finishes, now).await?;
+        drop(session);
         if let Some(oldest) = oldest {
             self.claim_cursors.runs_became_ready(oldest);
         }
         redrive_store::failpoint!("postgres.finish.committed");
+        if gates.changed {
+            self.claim_cursors.runs_became_ready_anywhere();
+        }
+        self.notify_if(gates.changed || gates.freed).await;
         let mut each = written.iter().zip(finishes);
         let schedules_retry =
             each.any(|(written, finish)| *written == Written::Applied && finish.schedules_retry());
@@ -110,8 +106,10 @@ impl Runs for PostgresStore {
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         const DOING: &str = "listing runs";
-        let failed = Term::FAILURE.iter().any(|term| filter.value(*term).is_some());
-        if failed && filter.state.is_some_and(|state| state.status == "discovered") {
+        let unfailed = ["discovered", "passed"];
+        if filter.is_about_failures()
+            && filter.state.is_some_and(|state| unfailed.contains(&state.status))
+        {
             return Ok(Vec::new());
         }
         let page = bind!(
@@ -175,6 +173,80 @@ impl Runs for PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// Claims without a look at the keys of the gates, if all of them are open.
+    async fn claim_as_open(
+        &self,
+        session: &mut Session,
+        request: &ClaimRequest,
+    ) -> Result<Option<Vec<ClaimedRun>>> {
+        let mut active = self.claim_cursors.start_claim(request);
+        let Some(result) = claim(session, request, active.from, ClaimDepth::Shares).await? else {
+            return Ok(None);
+        };
+        let ClaimResult { mut promoted, runs: mut claimed, mut oldest } = result;
+        redrive_store::failpoint!("postgres.claim.committed");
+        while promoted >= MAX_PROMOTED {
+            promoted = promote(session, request).await?;
+            self.claim_cursors.runs_became_ready_anywhere();
+            if promoted < MAX_PROMOTED && claimed.len() < request.limit as usize {
+                claimed.extend(claim_rest(session, request, claimed.len()).await?);
+            }
+        }
+        if claimed.is_empty() {
+            // Older runs may be ready, and other claims may have locked the oldest of every category while more
+            // are behind them.
+            active.restart();
+            let Some(further) = claim(session, request, active.from, ClaimDepth::Limit).await?
+            else {
+                return Ok(None);
+            };
+            (claimed, oldest) = (further.runs, further.oldest);
+        }
+        active.finish(&claimed, oldest, request.limit);
+        Ok(Some(claimed))
+    }
+}
+
+/// Claims what the gates of the runs let through. Reads the index of ready runs from the start: a cursor knows nothing of
+/// runs that were kept back.
+async fn claim_behind_gates(
+    store: &PostgresStore,
+    session: &mut Session,
+    request: &ClaimRequest,
+) -> Result<Vec<ClaimedRun>> {
+    let promote = bind!(
+        queries::PROMOTE_DUE_RUNS,
+        queue => &request.queue,
+        now => &Micros(request.now),
+        limit => &MAX_PROMOTED,
+    );
+    let present = bind!(queries::READY_CATEGORIES, queue => &request.queue);
+    let ClaimRequest { gates, owner, limit, now, .. } = request;
+    let asked = GateRequest { gates, kind: UnitKind::Run, owner, limit: *limit, now: *now };
+    let is_wanted = |category: &String| request.categories.among(category);
+    let rows = asked.begin(session, &[promote]).await?.unwrap_or_default();
+    let present = session.query(present).await?;
+    let present = read_rows(&present, CLAIMING, |row| row.get())?;
+    let claim = asked.look(store, session, rows, present, is_wanted).await?;
+    let request = ClaimRequest { limit: claim.limit, ..request.clone() };
+    let values = ClaimValues::of(&request, ClaimPosition::START, ClaimDepth::Shares);
+    let query = bind!(
+        queries::CLAIM_RUNS_OF,
+        categories => &each(&claim.most, |(category, _)| category),
+        most => &each(&claim.most, |(_, most)| i64::from(*most)),
+        ..ClaimValues(values)
+    );
+    let mut runs = claimed_runs(&session.query(query).await?)?.0;
+    let units =
+        each(&runs, |run| LetThrough { id: run.id.0, epoch: run.epoch.0, key: &run.category });
+    let passes = asked.commit(store, session, claim, &units).await?;
+    for (run, pass) in runs.iter_mut().zip(passes) {
+        run.pass = pass;
+    }
+    Ok(runs)
+}
+
 const CLAIMING: &str = "claiming runs";
 
 /// How many runs a claim locks in each of several categories.
@@ -205,7 +277,8 @@ async fn claim_rest(
 ) -> Result<Vec<ClaimedRun>> {
     let taken = u32::try_from(taken).unwrap_or(u32::MAX);
     let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
-    Ok(claim(session, &rest, ClaimPosition::START, ClaimDepth::Shares).await?.runs)
+    let claimed = claim(session, &rest, ClaimPosition::START, ClaimDepth::Shares).await?;
+    Ok(claimed.map(|claimed| claimed.runs).unwrap_or_default())
 }
 
 fn count(rows: &[Row]) -> Result<i64> {
@@ -233,38 +306,62 @@ columns! {
     }
 }
 
-/// Promotes and claims in one round trip.
+impl<'a> ClaimValues<'a> {
+    fn of(request: &'a ClaimRequest, from: ClaimPosition, depth: ClaimDepth) -> Self {
+        Self {
+            queue: &request.queue,
+            limit: i64::from(request.limit),
+            owner: &request.owner.0,
+            lease_until: Micros(request.lease_until),
+            claimed_at: Micros(request.now),
+            to_the_limit: depth == ClaimDepth::Limit,
+            from_submitted_at: Micros(from.submitted_at),
+            from_id: from.id.0,
+        }
+    }
+}
+
+/// Promotes and claims in one round trip, or in two if there are gates. `None` if one of these is not open.
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
     from: ClaimPosition,
     depth: ClaimDepth,
-) -> Result<ClaimResult> {
+) -> Result<Option<ClaimResult>> {
     let promote = bind!(
         queries::PROMOTE_DUE_RUNS,
         queue => &request.queue,
         now => &Micros(request.now),
         limit => &MAX_PROMOTED,
     );
-    let values = ClaimValues {
-        queue: &request.queue,
-        limit: i64::from(request.limit),
-        owner: &request.owner.0,
-        lease_until: Micros(request.lease_until),
-        claimed_at: Micros(request.now),
-        to_the_limit: depth == ClaimDepth::Limit,
-        from_submitted_at: Micros(from.submitted_at),
-        from_id: from.id.0,
-    };
+    let values = ClaimValues::of(request, from, depth);
+    let most = vec![i64::from(request.limit); request.categories.named().len()];
     let claim = match &request.categories {
         Categories::All => bind!(queries::CLAIM_RUNS_ANY, ..ClaimValues(values)),
         Categories::Only(categories) => {
-            bind!(queries::CLAIM_RUNS_OF, categories => categories, ..ClaimValues(values))
+            bind!(queries::CLAIM_RUNS_OF, categories => categories, most => &most, ..ClaimValues(values))
         }
     };
-    let answers = session.transaction(&[promote, claim]).await?;
-    let promoted = count(answers.first().map(Vec::as_slice).unwrap_or_default())?;
-    let rows = answers.last().map(Vec::as_slice).unwrap_or_default();
+    let (promoted, claimed) = if request.gates.is_empty() {
+        let mut answers = session.transaction(&[promote, claim]).await?.into_iter();
+        (answers.next(), answers.next())
+    } else {
+        let names = gates::names(&request.gates);
+        let share = bind!(queries::SHARE_GATES, name => &names);
+        let shut = bind!(queries::SHUT_GATE_KEYS, name => &names);
+        let mut begun = session.begin_all(&[promote, share, shut]).await?;
+        if begun.pop().is_some_and(|shut| !shut.is_empty()) {
+            session.commit().await?;
+            return Ok(None);
+        }
+        (begun.into_iter().next(), session.commit_all(&[claim]).await?.pop())
+    };
+    let (runs, oldest) = claimed_runs(&claimed.unwrap_or_default())?;
+    Ok(Some(ClaimResult { promoted: count(&promoted.unwrap_or_default())?, runs, oldest }))
+}
+
+/// Also returns the oldest ready run.
+fn claimed_runs(rows: &[Row]) -> Result<(Vec<ClaimedRun>, Option<RunId>)> {
     let mut oldest = None;
     let mut runs = Vec::with_capacity(rows.len());
     for row in rows {
@@ -275,20 +372,21 @@ async fn claim(
     }
     // RETURNING has no order.
     runs.sort_unstable_by_key(|run| (run.submitted_at, run.id));
-    Ok(ClaimResult { promoted, runs, oldest })
+    Ok((runs, oldest))
 }
 
-/// Returns the results, and the position of the oldest run that is ready again.
+/// Returns the results, the position of the oldest run that is ready again, and what the gates became. Failures are counted,
+/// and gates told of them, in a second exchange of the transaction, when the first has told which were written, and where.
 async fn finish(
     session: &mut Session,
     finishes: &[RunFinish],
     now: Timestamp,
-) -> Result<(Vec<Written>, Option<ClaimPosition>)> {
+) -> Result<(Vec<Written>, Option<ClaimPosition>, GateResultWrites)> {
     const DOING: &str = "finishing runs";
     // The first finish ends the lease, so a second one with the same lease is stale.
     let batch = FirstOccurrences::of(finishes, |finish| (finish.id, finish.epoch));
     let placed = (1_i64..).zip(batch.rows.iter().copied());
-    let (passes, others): (Vec<_>, Vec<_>) = placed.partition(|(_, finish)| is_plain_pass(finish));
+    let (passes, others): (Vec<_>, Vec<_>) = placed.partition(|(_, finish)| is_pass(finish));
     let columns = each(&others, |(_, finish)| finish.columns(now));
     let ledger = each(&others, |(_, finish)| finish.ledger_row());
     let mut places: Vec<i64> = Vec::new();
@@ -303,7 +401,6 @@ async fn finish(
     let mut epochs = each(&batch.rows, |finish| finish.epoch.0);
     epochs.sort_unstable();
     epochs.dedup();
-    let id = each(&others, |(_, finish)| finish.id.0);
     let write = bind!(
         queries::FINISH_RUNS,
         epochs => &epochs,
@@ -312,12 +409,13 @@ async fn finish(
         pass_place => &each(&passes, |(place, _)| *place),
         pass_id => &each(&passes, |(_, finish)| finish.id.0),
         pass_epoch => &each(&passes, |(_, finish)| finish.epoch.0),
+        pass_attempt => &each(&passes, |(_, finish)| i64::from(finish.attempt.0)),
         pass_started_at => &each(&passes, |(_, finish)| Micros(finish.started_at)),
         pass_ended_at => &each(&passes, |(_, finish)| Micros(finish.ended_at)),
         pass_worker => &each(&passes, |(_, finish)| finish.worker.0.as_str()),
         pass_result => &each(&passes, |(_, finish)| finish.columns(now).result),
         place => &each(&others, |(place, _)| *place),
-        id => &id,
+        id => &each(&others, |(_, finish)| finish.id.0),
         epoch => &each(&others, |(_, finish)| finish.epoch.0),
         status => &each(&columns, |run| run.status.name()),
         attempt => &each(&ledger, |row| i64::from(row.attempt.0)),
@@ -345,40 +443,94 @@ async fn finish(
         finish_place => &places,
         ..JournalColumns(journal)
     );
-    let rows = if others.is_empty() {
-        session.query(write).await?
+    let has_failures = ledger.iter().any(|row| row.fingerprint.is_some());
+    let mut results = GateResults::of_runs(batch.rows.iter().copied());
+    let (gates, keys): (Vec<&str>, Vec<&str>) = results.names().unzip();
+    let end_permits = bind!(
+        queries::END_GATE_PERMITS,
+        kind => &UnitKind::Run.name(),
+        unit_id => &each(&batch.rows, |finish| finish.id.0),
+        lease_epoch => &each(&batch.rows, |finish| finish.epoch.0),
+    );
+    let unsettled = bind!(queries::UNSETTLED_GATE_KEYS, gate => &gates, key => &keys);
+    let (rows, permits, unsettled) = if !results.is_empty() {
+        let mut answers = session.begin_all(&[write, end_permits, unsettled]).await?.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        (next(), next(), next())
+    } else if has_failures {
+        (session.begin(write).await?, Vec::new(), Vec::new())
     } else {
-        let lock = bind!(queries::LOCK_RUNS, ids => &id);
-        let failures = FailureColumns::of(&ledger);
-        let record = bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
-        let writes = [lock, write, record];
-        let writes = if failures.is_empty() { &writes[..2] } else { &writes[..] };
-        session.transaction(writes).await?.swap_remove(1)
+        (session.query(write).await?, Vec::new(), Vec::new())
     };
-    let ready = read_rows(&rows, DOING, |row| {
-        let place: usize = row.count("place")?;
-        let finish = place.checked_sub(1).and_then(|place| batch.rows.get(place));
-        Ok(row.optional_timestamp()?.zip(finish).map(|(time, it)| ClaimPosition::new(time, it.id)))
-    })?;
-    Ok((batch.written(&rows, DOING)?, ready.into_iter().flatten().min()))
+    let (mut applied, mut states) = (Vec::new(), Vec::new());
+    for (places, state) in read_rows(&rows, DOING, |row| read_written(row, &others))? {
+        applied.extend(places);
+        states.extend(state);
+    }
+    let mut writes = GateResultWrites::default();
+    if let Some(first) = batch.rows.first()
+        && !results.is_empty()
+    {
+        let written: HashSet<i64> =
+            applied.iter().filter_map(|at| batch.at(*at)).map(|it| it.id.0).collect();
+        results.retain(|id| written.contains(&id));
+        results.add_permits(read_records(&permits, DOING)?);
+        let unsettled = gates::read_unsettled(&unsettled)?;
+        writes = gates::record(session, &results, unsettled, &first.worker).await?;
+    }
+    if session.is_in_transaction() {
+        let attempts = states.iter().filter_map(|it| Some((ledger.get(it.at)?, it.queue.as_str())));
+        let failures = FailureColumns::at(attempts);
+        let record = bind!(queries::RECORD_CAUSES, in_ledger => &false, ..FailureColumns(failures));
+        let record = [record];
+        gates::commit(session, &writes, if has_failures { &record } else { &[] }).await?;
+    }
+    let ready = states.iter().filter_map(|it| {
+        let (_, finish) = others.get(it.at)?;
+        Some(ClaimPosition::new(it.ready_since?, finish.id))
+    });
+    Ok((batch.written_at(&applied), ready.min(), writes))
 }
 
-/// Longer results are stored with their run.
+/// A run that did not pass, by its place among those of the batch.
+struct WrittenState {
+    at: usize,
+    ready_since: Option<Timestamp>,
+    queue: String,
+}
+
+/// The places of a row that applied, and the state that it has written.
+fn read_written(
+    row: &mut PostgresRow<'_>,
+    others: &[(i64, &RunFinish)],
+) -> Result<(Vec<i64>, Option<WrittenState>)> {
+    let places: Vec<i64> = row.get()?;
+    let ready_since = row.optional_timestamp()?;
+    let queue: Option<String> = row.get()?;
+    let at = places.first().map(|place| others.binary_search_by_key(place, |(place, _)| *place));
+    let at = at.and_then(|at| at.ok());
+    let state = at.zip(queue).map(|(at, queue)| WrittenState { at, ready_since, queue });
+    Ok((places, state))
+}
+
+/// Longer results are stored with the state of their run.
 const MAX_PASS_RESULT_BYTES: usize = 1_024;
 
-/// Whether a run passed at its first attempt: its row stays as it was submitted, and a row of the ledger serves many.
-fn is_plain_pass(finish: &RunFinish) -> bool {
+/// Whether a row of the ledger that serves many passes is all that is written about a run.
+fn is_pass(finish: &RunFinish) -> bool {
     let RunCompletion::Judged { verdict: Verdict::Passed, result } = &finish.completion else {
         return false;
     };
-    finish.attempt == AttemptNumber(1)
-        && finish.history.first_attempt_at.is_none()
+    // A later attempt follows a failure, so the run has a state.
+    (finish.attempt > AttemptNumber(1) || finish.history.first_attempt_at.is_none())
         && result.as_ref().is_none_or(|result| result.len() <= MAX_PASS_RESULT_BYTES)
 }
 
-/// A run that is ready, due or held is known by the tables of these. A discovered run in none of them has passed.
+/// Runs that are ready, due or held are known by the tables of these, and those that failed or ended otherwise than by a
+/// pass by their states. A run that is in none of these tables has passed.
 const RUNS: SelectionSql = SelectionSql::RUNS.stored_in(
     "redrive.runs",
+    "redrive.run_states AS runs",
     &[
         StateSql {
             status: "discovered",
@@ -392,15 +544,20 @@ const RUNS: SelectionSql = SelectionSql::RUNS.stored_in(
             status: "processing",
             condition: "true",
             rows: Some(
-                "(SELECT run.* FROM redrive.run_claims AS claim
+                "(SELECT run.queue, run.category, run.id, state.status, state.next_retry_at, state.error_class,
+                    state.error_code, state.error_message, state.fingerprint, state.last_failure_at
+                 FROM redrive.run_claims AS claim
                  CROSS JOIN LATERAL unnest(claim.run_ids) AS held (id)
                  CROSS JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = held.id LIMIT 1) AS run
-                 ) AS runs",
+                 LEFT JOIN LATERAL (
+                    SELECT * FROM redrive.run_states WHERE run_states.id = held.id LIMIT 1
+                 ) AS state ON true) AS runs",
             ),
         },
         StateSql {
             status: "passed",
-            condition: "(status = 'passed' OR status = 'discovered'
+            condition: "NOT EXISTS (SELECT FROM redrive.run_states AS state
+                    WHERE state.id = runs.id AND state.status NOT IN ('passed', 'discovered'))
                 AND NOT EXISTS (SELECT FROM redrive.ready_runs AS ready
                     WHERE ready.queue = runs.queue AND ready.category = runs.category
                         AND ready.submitted_at = runs.submitted_at AND ready.id = runs.id)
@@ -408,8 +565,8 @@ const RUNS: SelectionSql = SelectionSql::RUNS.stored_in(
                     WHERE due.queue = runs.queue AND due.due_at = runs.not_before AND due.id = runs.id)
                 AND NOT EXISTS (SELECT FROM redrive.run_claims AS claim
                     WHERE runs.id BETWEEN claim.first_run AND claim.last_run
-                        AND runs.id = ANY (claim.run_ids)))",
-            rows: None,
+                        AND runs.id = ANY (claim.run_ids))",
+            rows: Some("redrive.runs"),
         },
         StateSql {
             status: "error",

@@ -3,26 +3,27 @@
 //! Every transaction locks samples in the order of their ids, and their pipeline runs after them. Only appending
 //! locks the run first: no other transaction sees the new samples yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 use redrive_core::{
     Failure, Message, PipelineRunId, PlanId, SampleId, SampleOutcome, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, DataEdit, JournalEntry, LeaseRef, NewSample, Operator, OutcomesByRun,
-    PipelineRunRecord, PipelineWrite, ReadColumn, Result, RowReader, SampleChange, SampleColumns,
-    SampleFinish, SampleRecord, SampleWritten, SourcePosition, reopened, reprocess_entry,
-    source_death_entry,
+    AttemptRecord, DataEdit, GateResults, JournalEntry, LeaseRef, NewSample, Operator,
+    OutcomesByRun, PipelineRunRecord, PipelineWrite, ReadColumn, Result, RowReader, SampleChange,
+    SampleColumns, SampleFinish, SampleRecord, SampleWritten, SourcePosition, UnitKind, reopened,
+    reprocess_entry, source_death_entry,
 };
 use tokio_postgres::Row;
 
 use crate::{
     PostgresStore,
-    batch::{FirstOccurrences, each},
+    batch::each,
     bound_query::{BoundQuery, bind, columns},
     causes::FailureColumns,
     columns::{Micros, read_records, read_rows},
+    gates::{self, settle},
     journal::JournalColumns,
     ledger::AttemptColumns,
     pipelines::{number, write_runs, write_runs_and},
@@ -114,67 +115,147 @@ async fn insert<'a>(
     Ok(samples.iter().filter_map(death).collect())
 }
 
-/// Finishes attempts, and returns whether a pipeline run has ended. Samples that their worker keeps are written
-/// after the samples that end, because those may stop the run.
+/// Finishes attempts, and returns whether a pipeline run has ended, or gates may let more or fewer samples through than before.
 pub(crate) async fn finish(
     store: &PostgresStore,
     finishes: &[SampleFinish],
 ) -> Result<(Vec<SampleWritten>, bool)> {
-    let ending = finishes.iter().any(|finish| finish.end().is_some());
-    let is_kept = |finish: &&SampleFinish| ending && finish.keeper().is_some();
-    let (kept, others): (Vec<_>, Vec<_>) = finishes.iter().partition(is_kept);
-    let (others, over) = finish_some(store, &others).await?;
-    let (kept, _) = finish_some(store, &kept).await?;
-    let (mut others, mut kept) = (others.into_iter(), kept.into_iter());
-    let written = |finish| if is_kept(&finish) { kept.next() } else { others.next() };
-    Ok((finishes.iter().filter_map(written).collect(), over))
+    // The first finish ends the lease, so a second one with the same lease is stale.
+    let mut leases = HashSet::new();
+    let firsts = finishes.iter().enumerate().filter(|(_, it)| leases.insert((it.id, it.epoch)));
+    let mut grouped: Vec<_> = firsts.map(|it| (FinishGroup::of(it.1), it)).collect();
+    // Samples that end are counted in their order, in one transaction.
+    let ends = |group: &FinishGroup<'_>| matches!(group, FinishGroup::Pass { last: true, .. });
+    if grouped.iter().any(|(group, (_, it))| !ends(group) && it.end().is_some()) {
+        let passes = grouped.iter_mut().filter(|(group, _)| ends(group));
+        passes.for_each(|(group, _)| *group = FinishGroup::Other);
+    }
+    grouped.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let (mut all, mut over) = (vec![SampleWritten::Stale; finishes.len()], false);
+    for group in grouped.chunk_by(|(a, _), (b, _)| a == b) {
+        let (written, ended) = finish_group(store, &each(group, |(_, (_, it))| *it)).await?;
+        over |= ended;
+        for ((_, (place, _)), written) in group.iter().zip(written) {
+            all.get_mut(*place).into_iter().for_each(|it| *it = written);
+        }
+    }
+    Ok((all, over))
+}
+
+/// Finishes that one statement writes, in the order of the groups: samples that their worker keeps follow those that
+/// end, because those may stop the run.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum FinishGroup<'a> {
+    Other,
+    Kept,
+    /// See [`SampleFinish::passes_at_once`].
+    Pass {
+        stage: u32,
+        last: bool,
+        name: &'a str,
+        config_hash: &'a str,
+        worker: &'a str,
+    },
+}
+
+impl<'a> FinishGroup<'a> {
+    fn of(finish: &'a SampleFinish) -> Self {
+        if finish.passes_at_once() {
+            return Self::Pass {
+                stage: finish.stage,
+                last: finish.last_stage,
+                name: &finish.stage_name,
+                config_hash: &finish.stage_config_hash,
+                worker: &finish.worker.0,
+            };
+        }
+        if finish.keeper().is_some() { Self::Kept } else { Self::Other }
+    }
 }
 
 /// Finishes attempts, then counts the ended samples in their pipeline runs.
-async fn finish_some(
+async fn finish_group(
     store: &PostgresStore,
     finishes: &[&SampleFinish],
 ) -> Result<(Vec<SampleWritten>, bool)> {
-    const DOING: &str = "finishing samples";
-    if finishes.is_empty() {
-        return Ok((Vec::new(), false));
+    let keeping_runs = runs_of(finishes, |finish| finish.keeper().is_some());
+    if let Some(first) = finishes.first().filter(|_| finishes.iter().all(|it| it.passes_at_once()))
+    {
+        let columns = PassColumns::of(finishes);
+        let stage_place = i64::from(first.columns().stage);
+        let write = bind!(
+            queries::PASS_SAMPLES,
+            ends => &first.last_stage,
+            stage_place => &stage_place,
+            stage => &first.stage_name,
+            stage_config_hash => &first.stage_config_hash,
+            worker => &first.worker.0,
+            keeping_runs => &keeping_runs,
+            ..PassColumns(columns)
+        );
+        return write_group(store, finishes, write, &[]).await;
     }
-    // The first finish ends the lease, so a second one with the same lease is stale.
-    let batch = FirstOccurrences::of(finishes.iter().copied(), |finish| (finish.id, finish.epoch));
-    let ledger = each(&batch.rows, |finish| finish.ledger_row());
+    let ledger = each(finishes, |finish| finish.ledger_row());
     let ledger_columns = AttemptColumns::of(&each(&ledger, |row| row));
-    let columns = each(&batch.rows, |finish| finish.columns());
-    let columns = SampleArrays::of(&batch.rows, &columns);
-    let (places, entries) = journal_rows(&batch.rows);
+    let columns = each(finishes, |finish| finish.columns());
+    let columns = SampleArrays::of(finishes, &columns);
+    let (places, entries) = journal_rows(finishes);
     let journal = JournalColumns::of(entries.iter().map(Some));
     let write = bind!(
         queries::FINISH_SAMPLES,
         finish_place => &places,
-        keeping_runs => &runs_of(&batch.rows, |finish| finish.keeper().is_some()),
+        keeping_runs => &keeping_runs,
         ..SampleArrays(columns),
         ..AttemptColumns(ledger_columns),
         ..JournalColumns(journal)
     );
-
-    let mut session = store.session(DOING).await?;
-    let ending = runs_of(&batch.rows, |finish| finish.end().is_some());
     let failures = FailureColumns::of(&ledger);
     let record = bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures));
-    if ending.is_empty() {
-        let rows = match failures.is_empty() {
-            true => session.query(write).await?,
-            false => session.transaction(&[write, record]).await?.swap_remove(0),
+    let record: &[BoundQuery<'_>] = if failures.is_empty() { &[] } else { &[record] };
+    write_group(store, finishes, write, record).await
+}
+
+/// Writes samples, counts those that ended, and records the causes of failures last, in the exchange that commits:
+/// everyone counts the same rows, and no answer is awaited while they are locked.
+async fn write_group(
+    store: &PostgresStore,
+    finishes: &[&SampleFinish],
+    write: BoundQuery<'_>,
+    record: &[BoundQuery<'_>],
+) -> Result<(Vec<SampleWritten>, bool)> {
+    const DOING: &str = "finishing samples";
+    let mut session = store.session(DOING).await?;
+    let ending = runs_of(finishes, |finish| finish.end().is_some());
+    let results = GateResults::of_samples(finishes.iter().copied());
+    if ending.is_empty() && results.is_empty() {
+        let rows = match record {
+            [] => session.query(write).await?,
+            record => session.transaction(&[&[write], record].concat()).await?.swap_remove(0),
         };
-        return Ok((written(&batch, &rows, DOING)?, false));
+        return Ok((written(&rows, DOING, finishes.len())?, false));
     }
     let lock = bind!(queries::LOCK_PIPELINE_RUNS, ids => &ending);
-    let results = session.begin_all(&[write, lock]).await?;
+    let read = session.begin_all(&[write, lock]).await?;
     redrive_store::failpoint!("postgres.finish_samples.rows");
-    let rows_of = |place: usize| results.get(place).map(Vec::as_slice).unwrap_or_default();
-    let written = written(&batch, rows_of(0), DOING)?;
+    let rows_of = |place: usize| read.get(place).map(Vec::as_slice).unwrap_or_default();
+    let written = written(rows_of(0), DOING, finishes.len())?;
     let mut ends = OutcomesByRun::default();
-    let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
-    applied.for_each(|(finish, _)| ends.add(finish));
+    let applied: Vec<&SampleFinish> = finishes
+        .iter()
+        .zip(&written)
+        .filter(|(_, written)| written.is_applied())
+        .map(|(finish, _)| *finish)
+        .collect();
+    applied.iter().for_each(|finish| ends.add(finish));
+    let mut news = false;
+    if let Some(first) = finishes.first()
+        && !results.is_empty()
+    {
+        let leases = each(&applied, |finish| finish.lease());
+        let gates = settle(&mut session, UnitKind::Sample, results, &leases, &first.worker).await?;
+        gates::write(&mut session, &gates).await?;
+        news = gates.changed || gates.freed;
+    }
     let runs = read_runs(rows_of(1), DOING)?;
     let writes: Vec<(PipelineRunId, PipelineWrite)> = ends
         .into_runs()
@@ -183,11 +264,8 @@ async fn finish_some(
             Some((id, PipelineWrite::after_ends(id, *progress, rules, &ended, at, &actor)))
         })
         .collect();
-    // Last, in the exchange that commits: everyone counts the same rows, and no answer is awaited while they are locked.
-    let record: Vec<BoundQuery<'_>> =
-        (!failures.is_empty()).then_some(record).into_iter().collect();
-    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), &record).await?;
-    Ok((written, writes.iter().any(|(_, write)| write.ended_at.is_some())))
+    write_runs(&mut session, &each(&writes, |(id, write)| (*id, write)), record).await?;
+    Ok((written, news || writes.iter().any(|(_, write)| write.ended_at.is_some())))
 }
 
 /// Makes dead letters pending again and reopens their pipeline runs. With edits, one for each id, from the first stage.
@@ -278,15 +356,16 @@ fn read_runs(
     Ok(runs.into_iter().map(|run| (run.id, run)).collect())
 }
 
-fn written(
-    batch: &FirstOccurrences<'_, SampleFinish>,
-    rows: &[Row],
-    doing: &'static str,
-) -> Result<Vec<SampleWritten>> {
-    let changed = batch.results(rows, doing, |row| {
-        Ok(if row.get()? { SampleWritten::Kept } else { SampleWritten::Applied })
-    })?;
-    Ok(changed.into_iter().map(|changed| changed.unwrap_or(SampleWritten::Stale)).collect())
+fn written(rows: &[Row], doing: &'static str, size: usize) -> Result<Vec<SampleWritten>> {
+    let mut all = vec![SampleWritten::Stale; size];
+    for (place, kept) in
+        read_rows(rows, doing, |row| Ok((row.count::<usize>("place")?, row.get()?)))?
+    {
+        let written = place.checked_sub(1).and_then(|place| all.get_mut(place));
+        let applied = if kept { SampleWritten::Kept } else { SampleWritten::Applied };
+        written.into_iter().for_each(|written| *written = applied);
+    }
+    Ok(all)
 }
 
 /// The pipeline runs of some samples, in the order in which they are locked.
@@ -304,6 +383,33 @@ fn journal_rows(finishes: &[&SampleFinish]) -> (Vec<i64>, Vec<JournalEntry>) {
         finish.journal_rows().into_iter().map(move |entry| (place, entry))
     });
     rows.unzip()
+}
+
+columns! {
+    /// Samples that a stage answered at their first attempt, as arrays.
+    struct PassColumns<'a> {
+        id: Vec<i64>,
+        epoch: Vec<i64>,
+        run_id: Vec<i64>,
+        data: Vec<Option<&'a str>>,
+        started_at: Vec<Micros>,
+        ended_at: Vec<Micros>,
+        keep_until: Vec<Option<Micros>>,
+    }
+}
+
+impl<'a> PassColumns<'a> {
+    fn of(finishes: &[&'a SampleFinish]) -> Self {
+        Self {
+            id: each(finishes, |finish| finish.id.0),
+            epoch: each(finishes, |finish| finish.epoch.0),
+            run_id: each(finishes, |finish| finish.run.0),
+            data: each(finishes, |finish| finish.columns().data),
+            started_at: each(finishes, |finish| Micros(finish.started_at)),
+            ended_at: each(finishes, |finish| Micros(finish.ended_at)),
+            keep_until: each(finishes, |finish| finish.keeper().map(|(_, until)| Micros(until))),
+        }
+    }
 }
 
 columns! {

@@ -5,18 +5,22 @@ use crate::{
     batch::each,
     bound_query::{BoundQuery, bind},
     columns::{Micros, read_records, read_rows},
+    gates::GateRequest,
     operators::Edited,
     queries,
     sample_writes::{append, finish, reprocess},
+    session::Session,
 };
+use std::collections::{BTreeSet, HashMap};
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
-    ClaimedSample, DataEdit, DeadCause, FromRow, LeaseRef, MAX_PAGE_BYTES, NewSample, Operator,
-    PageLimit, PipelineRunRecord, ReadColumn, Result, SampleChange, SampleClaim, SampleFinish,
-    SampleLine, SampleRecord, SampleWritten, Samples, Selection, SelectionSql, Served,
-    SourcePosition, Written,
+    ChosenSamples, ClaimedSample, DataEdit, DeadCause, FromRow, GateRecord, LeaseRef,
+    MAX_PAGE_BYTES, NewSample, Operator, PageLimit, PipelineRunRecord, ReadColumn, Result,
+    SampleChange, SampleClaim, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples,
+    Selection, SelectionSql, Served, SourcePosition, UnitKind, Written,
 };
 use tokio_postgres::Row;
 
@@ -36,41 +40,23 @@ impl Samples for PostgresStore {
     }
 
     async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
-        const DOING: &str = "claiming samples";
-        let Served { pipeline, stages, run } = &claim.served;
-        let take = bind!(
-            queries::CLAIM_SAMPLES,
-            pipeline => pipeline,
-            stages => stages,
-            run_id => &run.map(|run| run.0),
-            stage => &i64::from(claim.stage),
-            limit => &i64::from(claim.limit),
-            owner => &claim.owner.0,
-            lease_until => &Micros(claim.lease_until),
-            now => &Micros(claim.now),
-        );
-        let rows = self.session(DOING).await?.query(take).await?;
+        let mut session = self.session(CLAIMING).await?;
+        let claimed = claim_work(self, &mut session, claim).await?;
         redrive_store::failpoint!("postgres.claim_samples.committed");
-        let mut claimed = read_rows(&rows, DOING, |row| {
-            let due: bool = row.get()?;
-            Ok((due, ClaimedSample::from_row(row)?))
-        })?;
-        // RETURNING has no order.
-        claimed.sort_unstable_by_key(|(due, sample)| (sample.run, !due, sample.id));
-        Ok(claimed.into_iter().map(|(_, sample)| sample).collect())
+        Ok(claimed)
     }
 
     async fn finish_samples(&self, finishes: &[SampleFinish]) -> Result<Vec<SampleWritten>> {
         if finishes.is_empty() {
             return Ok(Vec::new());
         }
-        let (written, over) = finish(self, finishes).await?;
+        let (written, news) = finish(self, finishes).await?;
         redrive_store::failpoint!("postgres.finish_samples.committed");
         let mut each = written.iter().zip(finishes);
         let leaves_work = each
             .any(|(written, finish)| *written == SampleWritten::Applied && finish.leaves_work());
         self.wake_if(leaves_work);
-        self.notify_if(over).await;
+        self.notify_if(news).await;
         Ok(written)
     }
 
@@ -163,6 +149,108 @@ impl Samples for PostgresStore {
 }
 
 const READING: &str = "reading samples";
+const CLAIMING: &str = "claiming samples";
+
+async fn claim_work(
+    store: &PostgresStore,
+    session: &mut Session,
+    claim: &SampleClaim,
+) -> Result<Vec<ClaimedSample>> {
+    let SampleClaim { gates, owner, limit, now, .. } = claim;
+    let asked = GateRequest { gates, kind: UnitKind::Sample, owner, limit: *limit, now: *now };
+    let has_gates = !gates.is_empty();
+    if has_gates && let Some(rows) = asked.begin(session, &[]).await? {
+        return claim_behind_gates(store, session, claim, &asked, rows).await;
+    }
+    let Served { pipeline, stages, run } = &claim.served;
+    let take = bind!(
+        queries::CLAIM_SAMPLES,
+        pipeline => pipeline,
+        stages => stages,
+        run_id => &run.map(|run| run.0),
+        stage => &i64::from(claim.stage),
+        limit => &i64::from(claim.limit),
+        owner => &claim.owner.0,
+        lease_until => &Micros(claim.lease_until),
+        now => &Micros(claim.now),
+    );
+    let rows = if has_gates {
+        session.commit_all(&[take]).await?.pop().unwrap_or_default()
+    } else {
+        session.query(take).await?
+    };
+    let mut claimed = read_rows(&rows, CLAIMING, |row| {
+        let due: bool = row.get()?;
+        Ok((due, ClaimedSample::from_row(row)?))
+    })?;
+    // RETURNING has no order.
+    claimed.sort_unstable_by_key(|(due, sample)| (sample.run, !due, sample.id));
+    Ok(claimed.into_iter().map(|(_, sample)| sample).collect())
+}
+
+async fn claim_behind_gates(
+    store: &PostgresStore,
+    session: &mut Session,
+    claim: &SampleClaim,
+    asked: &GateRequest<'_>,
+    rows: Vec<GateRecord>,
+) -> Result<Vec<ClaimedSample>> {
+    let candidates = claimable(session, claim).await?;
+    let present: BTreeSet<&String> = candidates.iter().map(|(_, key)| key).collect();
+    let present = present.into_iter().cloned().collect();
+    let gated = asked.look(store, session, rows, present, |_| true).await?;
+    let chosen = ChosenSamples::of(candidates, gated.limit, &gated.most);
+    let take = bind!(
+        queries::CLAIM_SAMPLES_BY_ID,
+        ids => &chosen.ids,
+        owner => &claim.owner.0,
+        lease_until => &Micros(claim.lease_until),
+        now => &Micros(claim.now),
+    );
+    let mut claimed: Vec<ClaimedSample> = read_records(&session.query(take).await?, CLAIMING)?;
+    chosen.sort(&mut claimed);
+    let passes = asked.commit(store, session, gated, &chosen.units(&claimed)).await?;
+    for (sample, pass) in claimed.iter_mut().zip(passes) {
+        sample.pass = pass;
+    }
+    Ok(claimed)
+}
+
+/// The samples that could be claimed, in their order, each with its key. Those that have none yet get one.
+async fn claimable(session: &mut Session, claim: &SampleClaim) -> Result<Vec<(SampleId, String)>> {
+    let Served { pipeline, stages, run } = &claim.served;
+    let read = bind!(
+        queries::CLAIMABLE_SAMPLES,
+        pipeline => pipeline,
+        stages => stages,
+        run_id => &run.map(|run| run.0),
+        stage => &i64::from(claim.stage),
+        now => &Micros(claim.now),
+    );
+    let found: Vec<(SampleId, Option<String>)> =
+        read_rows(&session.query(read).await?, CLAIMING, |row| {
+            Ok((SampleId(row.get()?), row.get()?))
+        })?;
+    let is_keyed = claim.gate_key.is_some();
+    let unknown = found.iter().filter(|(_, key)| is_keyed && key.is_none());
+    let unknown: Vec<i64> = unknown.map(|(id, _)| id.0).collect();
+    let mut keys: HashMap<SampleId, String> = HashMap::new();
+    if !unknown.is_empty() {
+        let read = session.query(bind!(queries::SAMPLE_DATA, ids => &unknown)).await?;
+        let data: Vec<(SampleId, Option<String>)> =
+            read_rows(&read, CLAIMING, |row| Ok((SampleId(row.get()?), row.get()?)))?;
+        let key = |data: Option<String>| claim.key_of(&data.unwrap_or_default());
+        keys.extend(data.into_iter().map(|(id, data)| (id, key(data))));
+        let (id, gate_key): (Vec<i64>, Vec<&str>) =
+            keys.iter().map(|(id, key)| (id.0, key.as_str())).unzip();
+        session.query(bind!(queries::KEY_SAMPLES, id => &id, gate_key => &gate_key)).await?;
+    }
+    let known = |(id, key): (SampleId, Option<String>)| {
+        let key = if is_keyed { key.or_else(|| keys.remove(&id)) } else { None };
+        (id, key.unwrap_or_default())
+    };
+    Ok(found.into_iter().map(known).collect())
+}
 
 async fn select(
     store: &PostgresStore,

@@ -4,7 +4,7 @@ use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 use axum::http::StatusCode;
 use redrive_core::Message;
-use redrive_engine::{Pipeline, WriteTimes};
+use redrive_engine::{Pipeline, PlanExecutor, WriteTimes};
 use redrive_ops::{Ops, Watch};
 use redrive_store::Operator;
 use tokio::sync::Mutex;
@@ -23,6 +23,8 @@ pub struct ServerSetup {
     /// The folder for exports of a prune; without one the server rejects prunes.
     pub archive: Option<PathBuf>,
     pub limits: ServerLimits,
+    /// Executes the plans of bulk actions while a request waits for them.
+    pub plans: PlanExecutor,
     /// The write times of the engine in this process, for `/metrics`.
     pub write_times: Arc<WriteTimes>,
 }
@@ -48,6 +50,7 @@ pub(crate) struct App {
     /// One full check runs at a time.
     pub(crate) doctor: Mutex<()>,
     pub(crate) limits: ServerLimits,
+    pub(crate) plans: PlanExecutor,
     pub(crate) write_times: Arc<WriteTimes>,
 }
 
@@ -70,6 +73,7 @@ impl App {
             pruning: Arc::default(),
             doctor: Mutex::default(),
             limits: setup.limits,
+            plans: setup.plans,
             write_times: setup.write_times,
         })
     }

@@ -134,6 +134,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
+/// A JSON body that may be left out.
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
+    type Rejection = ProblemDetails;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
+        let has_type = request.headers().contains_key(header::CONTENT_TYPE);
+        if !has_type && request.body().size_hint().exact() == Some(0) {
+            return Ok(Self(T::default()));
+        }
+        Json::from_request(request, state).await.map(|Json(sent)| Self(sent))
+    }
+}
+
 /// The bytes of a JSON body. Other content types are rejected, because a form of another site cannot send JSON.
 pub(crate) async fn json_bytes<S: Send + Sync>(
     request: Request,

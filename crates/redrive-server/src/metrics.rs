@@ -34,7 +34,9 @@ pub(crate) async fn metrics(app: AppState, headers: HeaderMap) -> Result<Respons
     let (overview, counters) = app.watch.counters().await?;
     let mut registry = Registry::default();
     let write_times = app.write_times.clone();
-    registry.register_collector(Box::new(MetricsCollector { overview, counters, write_times }));
+    let gates = app.ops.shut_keys().await?;
+    let collector = MetricsCollector { overview, counters, write_times, gates };
+    registry.register_collector(Box::new(collector));
     let mut page = String::new();
     text::encode(&mut page, &registry)
         .map_err(|_| ProblemDetails::bad_request("the metrics cannot be encoded"))?;
@@ -81,6 +83,8 @@ struct MetricsCollector {
     overview: Arc<OverviewView>,
     counters: AttemptCounters,
     write_times: Arc<WriteTimes>,
+    /// Keys that are not open, by gate.
+    gates: Vec<(String, u64)>,
 }
 
 impl Collector for MetricsCollector {
@@ -88,6 +92,7 @@ impl Collector for MetricsCollector {
         self.build(&mut encoder)?;
         self.units(&mut encoder)?;
         self.queues(&mut encoder)?;
+        self.gates(&mut encoder)?;
         self.attempts(&mut encoder)?;
         self.times(&mut encoder)
     }
@@ -99,6 +104,16 @@ impl MetricsCollector {
         let mut info =
             encoder.encode_descriptor("redrive_build_info", help, None, MetricType::Gauge)?;
         info.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)
+    }
+
+    fn gates(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Keys of a gate that are not open; 1 for a closed gate without keys";
+        let mut shut =
+            encoder.encode_descriptor("redrive_gate_shut_keys", help, None, MetricType::Gauge)?;
+        for (gate, keys) in &self.gates {
+            shut.encode_family(&[("gate", gate.as_str())])?.encode_gauge(&(*keys as f64))?;
+        }
+        Ok(())
     }
 
     fn units(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

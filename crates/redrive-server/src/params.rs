@@ -4,7 +4,7 @@ use redrive_ops::{ActionOptions, Changeable, Resource, TermText};
 use redrive_store::{Selection, SelectionTerm};
 use serde_json::Value;
 
-use crate::problem::ProblemDetails;
+use crate::{api::PlanApplyRequest, problem::ProblemDetails};
 
 /// The parameter of a list on a page besides its selection.
 pub(crate) const OF_PAGES: &[&str] = &["after"];
@@ -18,8 +18,10 @@ pub(crate) const OF_NEWEST: &[&str] = &["limit", "after", "newest"];
 /// The parameters of an action besides its selection.
 pub(crate) fn of_action<R: Changeable>(name: &str) -> Vec<&'static str> {
     let options = R::action(name).map_or(&[][..], |action| action.options);
-    let of_all = ["ids", "all", "dry_run", "token", "reason"];
-    of_all.into_iter().chain(options.iter().map(|option| option.name)).collect()
+    let of_all = ["ids", "all", "dry_run", "keep", "reason"];
+    let of_plan = ["canary", "pace", "ramp", "abort_if"];
+    let own = options.iter().map(|option| option.name);
+    of_all.into_iter().chain(of_plan).chain(own).collect()
 }
 
 /// Names and values as they came.
@@ -34,7 +36,10 @@ pub(crate) struct Params<R: Resource> {
     pub(crate) all: bool,
     pub(crate) options: ActionOptions,
     pub(crate) dry_run: bool,
-    pub(crate) token: Option<String>,
+    /// Whether the plan of an action is kept as a draft.
+    pub(crate) keep: bool,
+    /// How the plan of an action is applied.
+    pub(crate) apply: PlanApplyRequest,
     pub(crate) reason: Option<String>,
     pub(crate) limit: Option<u32>,
     pub(crate) after: Option<R::Id>,
@@ -53,7 +58,8 @@ impl<R: Resource> Params<R> {
             all: false,
             options: ActionOptions::default(),
             dry_run: false,
-            token: None,
+            keep: false,
+            apply: PlanApplyRequest::default(),
             reason: None,
             limit: None,
             after: None,
@@ -89,7 +95,11 @@ impl<R: Resource> Params<R> {
             "newest" => self.newest = flag(name, value)?,
             "all" => self.all = flag(name, value)?,
             "dry_run" => self.dry_run = flag(name, value)?,
-            "token" => self.token = Some(value.to_owned()),
+            "keep" => self.keep = flag(name, value)?,
+            "canary" => self.apply.canary = Some(parsed(name, value, "a number of units")?),
+            "pace" => self.apply.pace = Some(value.to_owned()),
+            "ramp" => self.apply.ramp = Some(value.to_owned()),
+            "abort_if" => self.apply.abort_if = Some(value.to_owned()),
             "reason" => self.reason = Some(value.to_owned()),
             _ => {
                 let invalid = |allowed| invalid(name, value).allowed(allowed);

@@ -30,7 +30,6 @@ kinds! {
     RequestTimeout => "request-timeout",
     Conflict => "conflict",
     KeyConflict => "idempotency-key-conflict",
-    SelectionChanged => "selection-changed",
     NotReadable => "partition-not-readable",
     TooLarge => "too-large",
     UnsupportedMediaType => "unsupported-media-type",

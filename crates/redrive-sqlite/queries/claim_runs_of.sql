@@ -1,20 +1,22 @@
--- Claims from the named categories (?5, a JSON array); other categories are not read, and a paused
--- queue has no runs to claim. The categories are merged: take the oldest run, add the next run of
+-- Claims from the named categories (?5, a JSON array of names, each with the most runs to claim of it); other categories are
+-- not read, and a paused queue has no runs to claim. The categories are merged: take the oldest run, add the next run of
 -- its category as a candidate, and repeat until the limit. OR FAIL: see claim_runs_in.
-WITH RECURSIVE allowed (category) AS (
-    SELECT DISTINCT value FROM json_each(?5)
+WITH RECURSIVE allowed (category, most) AS (
+    SELECT value ->> 0, min(value ->> 1) FROM json_each(?5)
     WHERE NOT EXISTS (SELECT 1 FROM paused_queues WHERE queue = ?1)
+    GROUP BY 1
 ),
-oldest (category, submitted_at, id) AS (
-    SELECT head.category, head.submitted_at, head.id
+oldest (category, submitted_at, id, rest) AS (
+    SELECT head.category, head.submitted_at, head.id, allowed.most - 1
     FROM allowed
     CROSS JOIN runs AS head ON head.id = (
         SELECT id FROM runs
         WHERE queue = ?1 AND category = allowed.category AND ready = 1
         ORDER BY submitted_at, id LIMIT 1
     )
+    WHERE allowed.most > 0
     UNION ALL
-    SELECT next.category, next.submitted_at, next.id
+    SELECT next.category, next.submitted_at, next.id, oldest.rest - 1
     FROM oldest
     -- Two lookups, because one lookup of the pair would read every run with the same time again.
     CROSS JOIN runs AS next ON next.id = coalesce(
@@ -31,6 +33,7 @@ oldest (category, submitted_at, id) AS (
             ORDER BY submitted_at, id LIMIT 1
         )
     )
+    WHERE oldest.rest > 0
     ORDER BY 2, 3
     LIMIT ?2
 )

@@ -1,3 +1,3 @@
-SELECT state, cause, refusal, outcome, new_cause, count(*)
+SELECT state, cause, coalesce(reason, refusal) AS refusal, outcome, new_cause, count(*)
 FROM plan_units WHERE plan_id = ?1
-GROUP BY state, cause, refusal, outcome, new_cause ORDER BY count(*) DESC, state, cause, refusal, outcome, new_cause
+GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5

@@ -3,6 +3,7 @@
 -- no worker does. If an operator reset the sample, the ledger may have attempts at the next stage.
 UPDATE samples SET
     status = ?3, stage = ?4, claim_stage = iif(?17 IS NULL, ?4, claim_stage), data = coalesce(?5, data),
+    gate_key = iif(stage = ?4, gate_key, NULL),
     attempts = CASE WHEN stage = ?4 OR attempts_at_reset = 0 THEN ?6 ELSE (
         SELECT count(*) FROM attempts AS past WHERE past.kind = 'sample' AND past.unit_id = samples.id
             AND past.stage = (SELECT stages ->> ?4 FROM pipeline_runs WHERE id = samples.run_id)

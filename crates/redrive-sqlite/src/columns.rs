@@ -16,8 +16,8 @@ pub(crate) fn micros(at: Timestamp) -> i64 {
 }
 
 /// A list of names as one parameter: a JSON array.
-pub(crate) fn json_list(names: &[String]) -> String {
-    serde_json::Value::from(names).to_string()
+pub(crate) fn json_list(names: &[impl AsRef<str>]) -> String {
+    serde_json::Value::from_iter(names.iter().map(AsRef::as_ref)).to_string()
 }
 
 /// A list of ids as one parameter: a JSON array.

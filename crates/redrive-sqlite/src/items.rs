@@ -3,15 +3,17 @@
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, ItemId, ItemStatus, Message};
 use redrive_store::{
-    AddedItem, ClaimedGroup, Error, ExpiringLease, GroupClaim, ItemCounts, ItemGroup, ItemMove,
-    ItemRecord, Items, JournalEntry, NewItem, Operator, Result, Selection, SelectionSql, Written,
+    AddedItem, ClaimedGroup, Error, ExpiringLease, GatePass, GateResults, GroupClaim,
+    ItemAdmission, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items, JournalEntry, LeaseRef,
+    NewItem, Operator, Result, Selection, SelectionSql, UnitKind, WorkerId, Written,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use crate::{
-    SqliteStore,
+    SqliteLeaseClock, SqliteStore,
     columns::{json_ids, micros, read_records},
     error::Doing,
+    gates::{GateRequest, settle},
     journal::insert_journal,
     ledger::LedgerRows,
     queries,
@@ -88,9 +90,20 @@ impl Items for SqliteStore {
 
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {
         let moves = moves.to_vec();
-        let written = self.write(move |connection| move_all(connection, &moves)).await?;
+        let move_all = move |connection: &Connection| {
+            let written = move_all(connection, &moves)?;
+            let wakes = settle_items(connection, &moves, &written)?;
+            Ok((written, wakes))
+        };
+        let (written, wakes) = self.write(move_all).await?;
         redrive_store::failpoint!("sqlite.move_items.committed");
+        self.wakes.wake_if(wakes);
         Ok(written)
+    }
+
+    async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>> {
+        let (admission, clock) = (admission.clone(), self.clock.clone());
+        self.write(move |connection| admit(connection, &admission, &clock)).await
     }
 
     async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
@@ -159,6 +172,34 @@ pub(crate) fn move_all(connection: &Connection, moves: &[ItemMove]) -> Result<Ve
     let written = moves.iter().map(|step| mover.apply(step)).collect::<Result<Vec<_>>>()?;
     mover.ledger.finish()?;
     Ok(written)
+}
+
+/// Tells the gates of items that were sent. Returns whether more or fewer units may be let through than before.
+fn settle_items(connection: &Connection, moves: &[ItemMove], written: &[Written]) -> Result<bool> {
+    let results = GateResults::of_items(moves);
+    let Some(worker) = moves.iter().find_map(|step| Some(step.attempt.as_ref()?.worker.clone()))
+    else {
+        return Ok(false);
+    };
+    let applied = moves.iter().zip(written).filter(|(_, it)| **it == Written::Applied);
+    let permits: Vec<LeaseRef> = applied.filter_map(|(step, _)| step.permit()).collect();
+    settle(connection, UnitKind::Item, results, &permits, &WorkerId(worker))
+}
+
+fn admit(
+    connection: &Connection,
+    admission: &ItemAdmission,
+    clock: &SqliteLeaseClock,
+) -> Result<Vec<GatePass>> {
+    let ItemAdmission { gates, owner, now, group, .. } = admission;
+    let (kind, limit) = (UnitKind::Item, admission.limit());
+    let asked = GateRequest { gates, kind, owner, limit, now: *now };
+    let present = || Ok(vec![group.clone()]);
+    let Some(gated) = asked.look(connection, clock(), present, |_| true)? else {
+        return Ok(vec![GatePass::default(); admission.items.len()]);
+    };
+    let most = gated.most.first().map_or(0, |(_, most)| *most);
+    asked.let_through(connection, clock(), gated, &admission.units(most))
 }
 
 struct Mover<'a> {

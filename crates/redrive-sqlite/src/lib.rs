@@ -29,6 +29,7 @@ mod samples;
 mod store;
 
 mod figures;
+mod gates;
 mod items;
 mod journal;
 mod leases;

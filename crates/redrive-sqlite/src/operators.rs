@@ -18,11 +18,22 @@ pub(crate) fn change_runs(
     action: RunAction,
     ids: &[RunId],
     by: &Operator,
-    plan: Option<PlanId>,
 ) -> Result<Vec<RunChange>> {
     const DOING: &str = "reading the states of runs";
     let named = [json_ids(ids.iter().map(|id| id.0))];
     let states: Vec<_> = read_records(connection, DOING, queries::STATES_OF_RUNS, named)?;
+    change_runs_in(connection, action, ids, states, by, None)
+}
+
+/// Changes and journals runs whose states were read in the same transaction.
+pub(crate) fn change_runs_in(
+    connection: &Connection,
+    action: RunAction,
+    ids: &[RunId],
+    states: Vec<(RunId, RunState)>,
+    by: &Operator,
+    plan: Option<PlanId>,
+) -> Result<Vec<RunChange>> {
     let changes = action.changes(ids, states);
     for (id, change) in &changes {
         if let RunChange::Done(before) = change {

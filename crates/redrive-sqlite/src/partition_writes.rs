@@ -4,22 +4,39 @@ use std::collections::HashMap;
 
 use redrive_core::{PartitionId, PartitionKey, PartitionRunId, PlanId};
 use redrive_store::{
-    AuditContext, Lane, NamedPartition, PartitionAction, PartitionChange, PartitionFinish,
-    PartitionRecord, PartitionWrite, Result, WorkKind, WorkWrite, Written,
+    AuditContext, GateResults, Lane, LeaseRef, NamedPartition, PartitionAction, PartitionChange,
+    PartitionFinish, PartitionRecord, PartitionWrite, Result, UnitKind, WorkKind, WorkWrite,
+    Written,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     columns::micros,
     error::Doing,
+    gates::settle,
     journal::insert_journal,
     ledger::LedgerRows,
     partition_columns::{by_key, written_date},
     queries,
 };
 
+/// Also returns whether gates may let more or fewer partitions through than before.
+pub(crate) fn finish_all(
+    connection: &Connection,
+    finishes: &[PartitionFinish],
+) -> Result<(Vec<Written>, bool)> {
+    let written: Vec<Written> =
+        finishes.iter().map(|one| finish(connection, one)).collect::<Result<_>>()?;
+    let Some(first) = finishes.first() else { return Ok((written, false)) };
+    let applied = finishes.iter().zip(&written).filter(|(_, it)| **it == Written::Applied);
+    let applied: Vec<LeaseRef> = applied.map(|(finish, _)| finish.lease).collect();
+    let results = GateResults::of_partitions(finishes);
+    let wakes = settle(connection, UnitKind::Partition, results, &applied, &first.worker)?;
+    Ok((written, wakes))
+}
+
 /// Stale if another worker holds the partition.
-pub(crate) fn finish(connection: &Connection, finish: &PartitionFinish) -> Result<Written> {
+fn finish(connection: &Connection, finish: &PartitionFinish) -> Result<Written> {
     let current = by_key(connection, &finish.key)?;
     let Some(write) = current.and_then(|current| finish.write(&current)) else {
         return Ok(Written::Stale);
@@ -142,6 +159,7 @@ fn put_work(connection: &Connection, after: &PartitionRecord, doing: &'static st
         paused.map(|by| micros(by.at)),
         paused.map(|by| &by.actor),
         paused.and_then(|by| by.reason.as_ref()),
+        after.key.customer_id(),
     ];
     let mut statement = connection.prepare_cached(queries::PUT_PARTITION_WORK).doing(doing)?;
     statement.execute(params).map(drop).doing(doing)

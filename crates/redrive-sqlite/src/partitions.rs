@@ -3,18 +3,20 @@
 use async_trait::async_trait;
 use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
-    AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, NamedPartition, PartitionAction,
-    PartitionChange, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
-    PartitionSeries, Partitions, ReadColumn, Result, Selection, SelectionSql, Written,
+    AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, LetThrough, NamedPartition,
+    PartitionAction, PartitionChange, PartitionClaim, PartitionCount, PartitionFinish,
+    PartitionRecord, PartitionSeries, Partitions, ReadColumn, Result, Selection, SelectionSql,
+    UnitKind, Written,
 };
 use rusqlite::{Connection, params, types::Value};
 
 use crate::{
-    SqliteStore,
-    columns::{micros, read_records, read_rows},
+    SqliteLeaseClock, SqliteStore,
+    columns::{json_list, micros, read_records, read_rows},
     error::Doing,
+    gates::GateRequest,
     partition_columns::{at_work, by_key, written_date},
-    partition_writes::{change, finish},
+    partition_writes::{change, finish_all},
     queries,
     selected::SelectQuery,
     sums::Sums,
@@ -26,8 +28,8 @@ impl Partitions for SqliteStore {
         if claim.run_ids.is_empty() {
             return Ok(Vec::new());
         }
-        let claim = claim.clone();
-        let claimed = self.write(move |connection| take(connection, &claim)).await?;
+        let (claim, clock) = (claim.clone(), self.clock.clone());
+        let claimed = self.write(move |connection| take(connection, &claim, &clock)).await?;
         redrive_store::failpoint!("sqlite.claim_partitions.committed");
         Ok(claimed)
     }
@@ -44,12 +46,10 @@ impl Partitions for SqliteStore {
 
     async fn finish_partitions(&self, finishes: &[PartitionFinish]) -> Result<Vec<Written>> {
         let finishes = finishes.to_vec();
-        let written = self
-            .write(move |connection| {
-                finishes.iter().map(|verdict| finish(connection, verdict)).collect()
-            })
-            .await?;
+        let (written, wakes) =
+            self.write(move |connection| finish_all(connection, &finishes)).await?;
         redrive_store::failpoint!("sqlite.finish_partitions.committed");
+        self.wakes.wake_if(wakes);
         Ok(written)
     }
 
@@ -148,17 +148,49 @@ impl Partitions for SqliteStore {
     }
 }
 
-fn take(connection: &Connection, claim: &PartitionClaim) -> Result<Vec<ClaimedPartition>> {
-    const DOING: &str = "claiming partitions";
-    let params = params![claim.source, claim.run_ids.len(), claim.backfill.min(claim.limit())];
-    let ids: Vec<i64> =
-        read_rows(connection, DOING, queries::CLAIMABLE_PARTITIONS, params, |row| row.get())?;
-    let mut update = connection.prepare_cached(queries::CLAIM_PARTITIONS).doing(DOING)?;
+fn take(
+    connection: &Connection,
+    claim: &PartitionClaim,
+    clock: &SqliteLeaseClock,
+) -> Result<Vec<ClaimedPartition>> {
+    let PartitionClaim { gates, owner, now, source, .. } = claim;
+    let (kind, limit) = (UnitKind::Partition, claim.limit());
+    let asked = GateRequest { gates, kind, owner, limit, now: *now };
+    let present =
+        || read_rows(connection, CLAIMING, queries::PARTITION_CUSTOMERS, [source], |row| row.get());
+    let Some(gated) = asked.look(connection, clock(), present, |_| true)? else {
+        let params = params![source, limit, claim.backfill.min(limit)];
+        let ids = read_rows(connection, CLAIMING, queries::CLAIMABLE_PARTITIONS, params, |row| {
+            row.get()
+        })?;
+        return take_chosen(connection, claim, &ids);
+    };
+    let customers: Vec<&str> = gated.most.iter().map(|(key, _)| key.as_str()).collect();
+    let own = params![source, json_list(&customers), gated.limit];
+    let candidates = read_records(connection, CLAIMING, queries::CLAIMABLE_PARTITIONS_OF, own)?;
+    let ids = claim.choose(candidates, gated.limit, &gated.most);
+    let mut claimed = take_chosen(connection, claim, &ids)?;
+    let units: Vec<LetThrough<'_>> = claimed.iter().map(ClaimedPartition::let_through).collect();
+    let passes = asked.let_through(connection, clock(), gated, &units)?;
+    for (partition, pass) in claimed.iter_mut().zip(passes) {
+        partition.pass = pass;
+    }
+    Ok(claimed)
+}
+
+const CLAIMING: &str = "claiming partitions";
+
+fn take_chosen(
+    connection: &Connection,
+    claim: &PartitionClaim,
+    ids: &[i64],
+) -> Result<Vec<ClaimedPartition>> {
+    let mut update = connection.prepare_cached(queries::CLAIM_PARTITIONS).doing(CLAIMING)?;
     for (id, run_id) in ids.iter().zip(&claim.run_ids) {
         let until = micros(claim.lease_until);
-        update.execute(params![id, claim.owner.0, until, run_id.as_str()]).doing(DOING)?;
+        update.execute(params![id, claim.owner.0, until, run_id.as_str()]).doing(CLAIMING)?;
         redrive_store::failpoint!("sqlite.claim_partitions.row");
     }
-    let claimed = at_work(connection, DOING, &ids)?.into_iter().filter_map(ClaimedPartition::of);
+    let claimed = at_work(connection, CLAIMING, ids)?.into_iter().filter_map(ClaimedPartition::of);
     Ok(ClaimedPartition::in_order(claimed))
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use redrive_core::{RunId, SampleId};
 use redrive_store::{
-    AuditContext, Error, ItemMove, ItemRecord, NamedPartition, Operator, PartitionChange,
-    PartitionRecord, PlanAction, PlanRecord, PlanUnit, PlanUnitRecord, PlanUnitWrite, Result,
-    RunChange, RunRecord, SampleChange, SampleRecord, UnitKind, Written, item_reset,
+    AttemptRecord, AuditContext, ENDS_PAGE, Error, FirstEnds, ItemMove, ItemRecord, LedgerPlace,
+    NamedPartition, Operator, PartitionChange, PartitionRecord, PlanAction, PlanRecord, PlanUnit,
+    PlanUnitRecord, PlanUnitWrite, Result, RunChange, RunRecord, SampleChange, SampleRecord,
+    UnitKind, Written, item_reset,
 };
 use rusqlite::{Connection, params};
 
@@ -15,7 +16,7 @@ use crate::{
     error::Doing,
     items::move_all,
     journal::insert_journal,
-    operators::change_runs,
+    operators::change_runs_in,
     partition_writes, queries, samples,
 };
 
@@ -29,8 +30,35 @@ pub(crate) fn found(
     kind: UnitKind,
     units: &[PlanUnitRecord],
 ) -> Result<HashMap<i64, PlanUnit>> {
-    let ids = [json_ids(units.iter().map(|unit| unit.unit_id))];
-    let found: Vec<PlanUnit> = match kind {
+    let found = units_by_id(connection, kind, units.iter().map(|unit| unit.unit_id))?;
+    Ok(found.into_iter().map(|unit| (unit.id(), unit)).collect())
+}
+
+/// How units ended first that others acted on.
+pub(crate) fn first_ends(
+    connection: &Connection,
+    action: PlanAction,
+    units: &[PlanUnitRecord],
+    found: &HashMap<i64, PlanUnit>,
+) -> Result<FirstEnds> {
+    let mut ends = FirstEnds::new(action, units, found);
+    while let Some((ids, LedgerPlace { id, stage, attempt })) = ends.next() {
+        let (kind, ids) = (action.kind().name(), json_ids(ids));
+        let own = params![kind, ids, id, stage, attempt.0, ENDS_PAGE];
+        let attempts: Vec<AttemptRecord> =
+            read_records(connection, READING, queries::ATTEMPTS_AT, own)?;
+        ends.add(&attempts);
+    }
+    Ok(ends)
+}
+
+pub(crate) fn units_by_id(
+    connection: &Connection,
+    kind: UnitKind,
+    ids: impl Iterator<Item = i64>,
+) -> Result<Vec<PlanUnit>> {
+    let ids = [json_ids(ids)];
+    let found = match kind {
         UnitKind::Run => {
             let runs: Vec<RunRecord> =
                 read_records(connection, READING, queries::RUN_SNAPSHOTS, ids)?;
@@ -52,7 +80,7 @@ pub(crate) fn found(
             samples.into_iter().map(PlanUnit::Sample).collect()
         }
     };
-    Ok(found.into_iter().map(|unit| (unit.id(), unit)).collect())
+    Ok(found)
 }
 
 /// Changes the units that were not skipped, as an operator's command does.
@@ -69,7 +97,8 @@ pub(crate) fn change(
     let done = match plan.action {
         PlanAction::Run(action) => {
             let ids: Vec<RunId> = changed.iter().map(|unit| RunId(unit.id())).collect();
-            let changes = change_runs(connection, action, &ids, by, named)?;
+            let states = changed.iter().filter_map(|unit| unit.run_state()).collect();
+            let changes = change_runs_in(connection, action, &ids, states, by, named)?;
             changes.iter().all(|change| matches!(change, RunChange::Done(_)))
         }
         PlanAction::ResetItem => {
@@ -79,10 +108,10 @@ pub(crate) fn change(
             let written = move_all(connection, &moves)?;
             written.iter().all(|written| *written == Written::Applied)
         }
-        PlanAction::Partition(action) => {
+        PlanAction::Partition(action) | PlanAction::ForcedPartition(action) => {
             let partitions = changed.iter().filter_map(|unit| unit.as_partition());
             let partitions: Vec<NamedPartition> = partitions.map(NamedPartition::from).collect();
-            let order = AuditContext::of_plan(plan.id, by);
+            let order = AuditContext::of_plan(plan, by);
             let changes = partition_writes::change(connection, action, &partitions, &order, named)?;
             changes.iter().all(|change| matches!(change, PartitionChange::Done(_)))
         }

@@ -1,21 +1,24 @@
 //! Implements [`Plans`].
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PlanBatch, PlanId, PlanStatus};
 use redrive_store::{
-    Error, LeaseRef, NewPlan, Operator, PlanChange, PlanClaim, PlanEnd, PlanOrder, PlanOutcome,
-    PlanRecord, PlanTime, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, Result,
-    WorkerId, Written,
+    Error, LeaseRef, NewPlan, Operator, PlanAction, PlanChange, PlanClaim, PlanCountChange,
+    PlanEnd, PlanGroup, PlanOrder, PlanOutcome, PlanOutcomeCount, PlanRecord, PlanUnit,
+    PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, Result, StepPages, UnitKind,
+    WorkerId, Written, listed_counts, refused_counts,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
     SqliteStore,
     columns::{json_ids, json_list, micros, read_records},
     error::Doing,
     journal::insert_journal,
-    plan_kinds::{change, found, restore},
+    plan_kinds::{change, first_ends, found, restore, units_by_id},
     queries,
 };
 
@@ -29,7 +32,9 @@ impl Plans for SqliteStore {
         self.write(move |connection| {
             let (action, options) = (plan.action.name(), plan.action.options().to_string());
             let by = &plan.by;
-            let own = params![action, options, plan.selection, micros(by.at), by.actor, by.reason];
+            let (selection, settings) = (&plan.selection, plan.settings_json());
+            let own =
+                params![action, options, selection, settings, micros(by.at), by.actor, by.reason];
             let mut insert = connection.prepare_cached(queries::INSERT_PLAN).doing(WRITING)?;
             let id = PlanId(insert.query_row(own, |row| row.get(0)).doing(WRITING)?);
             redrive_store::failpoint!("sqlite.plan.created");
@@ -45,11 +50,16 @@ impl Plans for SqliteStore {
             let Some(mut plan) = draft(connection, id)? else { return Ok(Written::Stale) };
             let mut insert =
                 connection.prepare_cached(queries::INSERT_PLAN_UNITS).doing(WRITING)?;
+            let (mut added, begins) = (Vec::new(), plan.begins_counts());
             for unit in &units {
                 let PlannedUnit { unit_id, state, version, cause, refusal } = unit;
                 let own = params![id.0, unit_id, state, version, cause, refusal];
-                plan.counts.total += insert.execute(own).doing(WRITING)? as u64;
+                if insert.execute(own).doing(WRITING)? > 0 {
+                    added.push(unit);
+                }
             }
+            plan.counts.total += added.len() as u64;
+            count(connection, id, &listed_counts(added.into_iter()), begins)?;
             write_plan(connection, &plan)?;
             Ok(Written::Applied)
         })
@@ -68,18 +78,17 @@ impl Plans for SqliteStore {
 
     async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool> {
         self.write(move |connection| {
-            let status = read_plan(connection, id)?.map(|plan| plan.status);
-            if status != Some(PlanStatus::Draft) {
+            let plan = read_plan(connection, id)?;
+            let Some(mut plan) = plan.filter(|plan| plan.status == PlanStatus::Draft) else {
                 return Ok(false);
+            };
+            let removed = remove_units(connection, id, limit)?;
+            plan.count_discarded(removed.len() as u64);
+            write_plan(connection, &plan)?;
+            if removed.is_empty() {
+                delete_plan(connection, id)?;
             }
-            let mut units =
-                connection.prepare_cached(queries::DISCARD_PLAN_UNITS).doing(WRITING)?;
-            if units.execute(params![id.0, limit]).doing(WRITING)? > 0 {
-                return Ok(true);
-            }
-            let mut plan = connection.prepare_cached(queries::DISCARD_PLAN).doing(WRITING)?;
-            plan.execute([id.0]).doing(WRITING)?;
-            Ok(false)
+            Ok(!removed.is_empty())
         })
         .await
     }
@@ -91,7 +100,16 @@ impl Plans for SqliteStore {
 
     async fn plans_page(&self, before: PlanId, limit: u32) -> Result<Vec<PlanRecord>> {
         self.read(move |connection| {
-            read_records(connection, READING, queries::PLANS_PAGE, params![before.0, limit])
+            let own = params![before.0, limit, json_list(&PlanAction::NAMES)];
+            read_records(connection, READING, queries::PLANS_PAGE, own)
+        })
+        .await
+    }
+
+    async fn live_plans(&self, limit: u32) -> Result<Vec<PlanRecord>> {
+        self.read(move |connection| {
+            let own = params![limit, json_list(&PlanAction::NAMES)];
+            read_records(connection, READING, queries::LIVE_PLANS, own)
         })
         .await
     }
@@ -103,18 +121,56 @@ impl Plans for SqliteStore {
         after: i64,
         limit: u32,
     ) -> Result<Vec<PlanUnitRecord>> {
-        self.read(move |connection| {
-            let own = params![id.0, after, limit, outcome.map(PlanOutcome::name)];
-            read_records(connection, READING, queries::PLAN_UNITS_PAGE, own)
-        })
-        .await
+        self.read(move |connection| units_page(connection, id, outcome, after, limit)).await
     }
 
     async fn plan_unit_counts(&self, id: PlanId) -> Result<Vec<PlanUnitCount>> {
+        let kept = self.read(move |connection| {
+            read_records(connection, READING, queries::PLAN_COUNTS, [id.0])
+        });
+        let kept: Vec<PlanUnitCount> = kept.await?;
+        if kept.is_empty() { self.count_plan_units(id).await } else { Ok(kept) }
+    }
+
+    async fn count_plan_units(&self, id: PlanId) -> Result<Vec<PlanUnitCount>> {
         self.read(move |connection| {
             read_records(connection, READING, queries::COUNT_PLAN_UNITS, [id.0])
         })
         .await
+    }
+
+    async fn plan_outcomes(&self, id: PlanId, periods: u32) -> Result<Vec<PlanOutcomeCount>> {
+        self.read(move |connection| {
+            read_records(connection, READING, queries::PLAN_OUTCOMES, params![id.0, periods.max(1)])
+        })
+        .await
+    }
+
+    async fn units_by_id(&self, kind: UnitKind, ids: &[i64]) -> Result<Vec<PlanUnit>> {
+        let ids = ids.to_vec();
+        self.read(move |connection| units_by_id(connection, kind, ids.iter().copied())).await
+    }
+
+    async fn refuse_plan_units(
+        &self,
+        lease: LeaseRef,
+        refusals: &[(i64, String)],
+    ) -> Result<Written> {
+        let refusals = refusals.to_vec();
+        let write = self.write_held(lease, move |connection, plan| {
+            let mut refuse =
+                connection.prepare_cached(queries::REFUSE_PLAN_UNITS).doing(WRITING)?;
+            let mut refused: Vec<(String, Option<String>, &String)> = Vec::new();
+            for (unit_id, refusal) in &refusals {
+                let own = params![plan.id.0, unit_id, refusal];
+                let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, refusal));
+                refused.extend(refuse.query_row(own, read).optional().doing(WRITING)?);
+            }
+            let refused =
+                refused.iter().map(|(state, cause, why)| (state.as_str(), cause.as_ref(), *why));
+            count(connection, plan.id, &refused_counts(refused), false)
+        });
+        Ok(Written::from_changed(write.await?.is_some()))
     }
 
     async fn change_plan(
@@ -127,11 +183,9 @@ impl Plans for SqliteStore {
         let write = self.write(move |connection| {
             let Some(mut plan) = read_plan(connection, id)? else { return Ok(PlanChange::Unknown) };
             let before = plan.status;
-            if matches!(order, PlanOrder::Apply(_)) && plan.frozen_at.is_none() {
-                return Ok(PlanChange::NotFrozen);
-            }
-            let Ok(entry) = plan.order(&order, &by) else {
-                return Ok(PlanChange::Refused(before));
+            let entry = match plan.order(&order, &by) {
+                Ok(entry) => entry,
+                Err(refused) => return Ok(refused),
             };
             write_plan(connection, &plan)?;
             redrive_store::failpoint!("sqlite.plan.ordered");
@@ -144,10 +198,12 @@ impl Plans for SqliteStore {
     }
 
     async fn claim_plans(&self, claim: &PlanClaim) -> Result<Vec<PlanRecord>> {
-        let PlanClaim { owner, lease_until, now, only, limit } = claim.clone();
+        let PlanClaim { owner, lease_until, now, only, except, limit } = claim.clone();
         let write = self.write(move |connection| {
             let (until, only) = (micros(lease_until), only.map(|id| id.0));
-            let own = params![owner.0, until, micros(now), limit, only];
+            let known = json_list(&PlanAction::NAMES);
+            let except = json_ids(except.iter().map(|id| id.0));
+            let own = params![owner.0, until, micros(now), limit, only, known, except];
             read_records(connection, "claiming plans", queries::CLAIM_PLANS, own)
         });
         let mut claimed: Vec<PlanRecord> = write.await?;
@@ -176,24 +232,30 @@ impl Plans for SqliteStore {
         &self,
         lease: LeaseRef,
         batch: &PlanBatch,
-        time: PlanTime,
+        at: Timestamp,
     ) -> Result<Option<PlanRecord>> {
-        let batch = *batch;
+        let (batch, clock) = (*batch, self.clock.clone());
         let write = self.write_held(lease, move |connection, plan| {
-            if plan.status != PlanStatus::Running {
+            if !plan.expects(&batch) {
                 return Ok(());
             }
-            let outcome: Option<&str> = None;
-            let own = params![plan.id.0, plan.last_unit, batch.units, outcome];
-            let units: Vec<PlanUnitRecord> =
-                read_records(connection, READING, queries::PLAN_UNITS_PAGE, own)?;
-            let found = found(connection, plan.action.kind(), &units)?;
-            let writes = plan.action.decide(&units, &found);
-            change(connection, plan, &writes, &found, &plan.operator(time.at))?;
+            let (mut pages, mut writes) = (StepPages::new(&batch, plan.action.kind()), Vec::new());
+            let mut read = Vec::new();
+            let (mut after, by) = (plan.last_unit, plan.operator(at));
+            while let Some((page, most)) = pages.next() {
+                let units = units_page(connection, plan.id, None, after, page)?;
+                let found = found(connection, plan.action.kind(), &units)?;
+                let decided = plan.action.decide(&units, &found, most);
+                change(connection, plan, &decided, &found, &by)?;
+                pages.took(units.len(), &decided);
+                after = units.last().map_or(after, |unit| unit.unit_id);
+                writes.extend(decided);
+                read.extend(units);
+            }
             redrive_store::failpoint!("sqlite.plan.changed");
-            write_units(connection, plan.id, &writes, time.at)?;
+            write_units(connection, plan, &read, &writes, at)?;
             redrive_store::failpoint!("sqlite.plan.units");
-            plan.count_step(&writes, &batch, time.now);
+            plan.count_step(&writes, &batch, clock());
             Ok(())
         });
         let stepped = write.await?;
@@ -209,23 +271,32 @@ impl Plans for SqliteStore {
         limit: u32,
         at: Timestamp,
     ) -> Result<Option<(PlanRecord, Option<i64>)>> {
-        let write = self.write(move |connection| {
-            let Some(mut plan) = held(connection, lease)? else { return Ok(None) };
+        // Most units have not ended yet, and looking for those that have must not hold up the workers' writes.
+        let read = self.read(move |connection| {
+            let Some(plan) = held(connection, lease)? else { return Ok(None) };
             let units = pending(connection, plan.id, after, limit)?;
             let found = found(connection, plan.action.kind(), &units)?;
-            let writes = plan.action.outcomes(&units, &found);
-            if !writes.is_empty() {
-                write_units(connection, plan.id, &writes, at)?;
-                plan.count_outcomes(&writes);
-                write_plan(connection, &plan)?;
-            }
             let full = units.len() >= limit as usize;
             let last = units.last().filter(|_| full).map(|unit| unit.unit_id);
-            Ok(Some((plan, last)))
+            let first = first_ends(connection, plan.action, &units, &found)?;
+            Ok(Some((plan.action.outcomes(&units, &found, &first), plan, last)))
+        });
+        let Some((ended, plan, last)) = read.await? else { return Ok(None) };
+        if ended.is_empty() {
+            return Ok(Some((plan, last)));
+        }
+        let write = self.write_held(lease, move |connection, plan| {
+            let units = pending(connection, plan.id, after, limit)?;
+            let still: HashSet<i64> = units.iter().map(|unit| unit.unit_id).collect();
+            let mut ended = ended.clone();
+            ended.retain(|write| still.contains(&write.unit_id));
+            write_units(connection, plan, &units, &ended, at)?;
+            plan.count_outcomes(&ended);
+            Ok(())
         });
         let settled = write.await?;
         redrive_store::failpoint!("sqlite.plan.settled");
-        Ok(settled)
+        Ok(settled.map(|plan| (plan, last)))
     }
 
     async fn undo_plan(
@@ -247,7 +318,7 @@ impl Plans for SqliteStore {
             redrive_store::failpoint!("sqlite.plan.restored");
             let writes: Vec<PlanUnitWrite> =
                 restored.iter().map(|frozen| frozen.undone()).collect();
-            write_units(connection, plan.id, &writes, at)?;
+            write_units(connection, plan, &units, &writes, at)?;
             let full = units.len() >= limit as usize;
             plan.undo_unit = units.last().filter(|_| full).map(|unit| unit.unit_id);
             plan.count_outcomes(&writes);
@@ -300,7 +371,7 @@ fn read_plans(connection: &Connection, ids: &[PlanId]) -> Result<Vec<PlanRecord>
     read_records(connection, READING, queries::PLANS_BY_ID, [ids])
 }
 
-fn read_plan(connection: &Connection, id: PlanId) -> Result<Option<PlanRecord>> {
+pub(crate) fn read_plan(connection: &Connection, id: PlanId) -> Result<Option<PlanRecord>> {
     Ok(read_plans(connection, &[id])?.pop())
 }
 
@@ -314,6 +385,40 @@ fn held(connection: &Connection, lease: LeaseRef) -> Result<Option<PlanRecord>> 
     Ok(read_plan(connection, PlanId(lease.id))?.filter(|plan| plan.is_held_under(lease)))
 }
 
+fn units_page(
+    connection: &Connection,
+    id: PlanId,
+    outcome: Option<PlanOutcome>,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<PlanUnitRecord>> {
+    // The index has the pending units alone.
+    if outcome == Some(PlanOutcome::Pending) {
+        return pending(connection, id, after, limit);
+    }
+    let own = params![id.0, after, limit, outcome.map(PlanOutcome::name)];
+    read_records(connection, READING, queries::PLAN_UNITS_PAGE, own)
+}
+
+/// Removes the first units of a plan, and returns them.
+pub(crate) fn remove_units(
+    connection: &Connection,
+    id: PlanId,
+    limit: u32,
+) -> Result<Vec<PlanUnitRecord>> {
+    let units = units_page(connection, id, None, 0, limit)?;
+    if let Some(last) = units.last() {
+        let mut delete = connection.prepare_cached(queries::DELETE_PLAN_UNITS).doing(WRITING)?;
+        delete.execute([id.0, last.unit_id]).doing(WRITING)?;
+    }
+    Ok(units)
+}
+
+pub(crate) fn delete_plan(connection: &Connection, id: PlanId) -> Result<()> {
+    let mut delete = connection.prepare_cached(queries::DELETE_PLAN).doing(WRITING)?;
+    delete.execute([id.0]).map(drop).doing(WRITING)
+}
+
 fn pending(
     connection: &Connection,
     id: PlanId,
@@ -323,7 +428,7 @@ fn pending(
     read_records(connection, READING, queries::PENDING_PLAN_UNITS, params![id.0, after, limit])
 }
 
-fn write_plan(connection: &Connection, plan: &PlanRecord) -> Result<()> {
+pub(crate) fn write_plan(connection: &Connection, plan: &PlanRecord) -> Result<()> {
     let counts = &plan.counts;
     let own = params![
         plan.id.0,
@@ -350,17 +455,21 @@ fn write_plan(connection: &Connection, plan: &PlanRecord) -> Result<()> {
         plan.timing.next_at.map(micros),
         plan.lease_owner.as_ref().map(|owner| &owner.0),
         plan.lease_until.map(micros),
+        plan.reason,
     ];
     let mut write = connection.prepare_cached(queries::WRITE_PLAN).doing(WRITING)?;
     write.execute(own).map(drop).doing(WRITING)
 }
 
+/// Writes what became of units that were read in this transaction.
 fn write_units(
     connection: &Connection,
-    id: PlanId,
+    plan: &PlanRecord,
+    units: &[PlanUnitRecord],
     writes: &[PlanUnitWrite],
     at: Timestamp,
 ) -> Result<()> {
+    let id = plan.id;
     let mut update = connection.prepare_cached(queries::WRITE_PLAN_UNITS).doing(WRITING)?;
     for write in writes {
         let PlanUnitWrite { unit_id, outcome, reason, new_cause, undo } = write;
@@ -369,6 +478,25 @@ fn write_units(
             let problem = format!("plan {id} has no unit {unit_id}");
             return Err(Error::misuse(WRITING, problem));
         }
+    }
+    count(connection, id, &plan.count_changes(units, writes, at), false)
+}
+
+/// Counts units that are alike. `begins` says that the plan has no counts yet because it has no units.
+fn count(
+    connection: &Connection,
+    id: PlanId,
+    changes: &[PlanCountChange],
+    begins: bool,
+) -> Result<()> {
+    let mut add = connection.prepare_cached(queries::ADD_PLAN_COUNTS).doing(WRITING)?;
+    for PlanCountChange { group, units } in changes {
+        let PlanGroup { state, cause, refusal, outcome, new_cause, ended_from } = group;
+        let (key, outcome) = (group.key(), outcome.map(PlanOutcome::name));
+        let own = params![
+            id.0, key, state, cause, refusal, outcome, new_cause, ended_from, units, begins
+        ];
+        add.execute(own).doing(WRITING)?;
     }
     Ok(())
 }

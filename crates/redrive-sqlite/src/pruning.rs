@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{RunId, SampleId, SampleStatus};
+use redrive_core::{PlanId, RunId, SampleId, SampleStatus};
 use redrive_store::{
-    AttemptRecord, ExportedUnit, LedgerPlace, PruneFilter, Pruned, PrunedSamples, Pruning,
-    ReadColumn, Result, RowReader, RunRecord, SampleRecord, UnitKind,
+    AttemptRecord, ExportedUnit, LedgerPlace, PlanAction, PlanPrune, PlanRecord, PruneFilter,
+    Pruned, PrunedPlan, PrunedSamples, Pruning, ReadColumn, Result, RowReader, RunRecord,
+    SampleRecord, UnitKind,
 };
 use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{json_ids, micros, read_records, read_rows},
+    columns::{json_ids, json_list, micros, read_records, read_rows},
     error::Doing,
+    journal::insert_journal,
+    plans::{delete_plan, read_plan, remove_units, write_plan},
     queries,
 };
 
@@ -49,6 +52,25 @@ impl Pruning for SqliteStore {
             read_records(connection, LOOKING, queries::PRUNABLE_SAMPLES, params)
         })
         .await
+    }
+
+    async fn prunable_plans(
+        &self,
+        filter: &PruneFilter,
+        after: PlanId,
+        limit: u32,
+    ) -> Result<Vec<PlanRecord>> {
+        let before = filter.before;
+        self.read(move |connection| {
+            let own = params![micros(before), after.0, limit, json_list(&PlanAction::NAMES)];
+            read_records(connection, LOOKING, queries::PRUNABLE_PLANS, own)
+        })
+        .await
+    }
+
+    async fn count_prunable_plans(&self, filter: &PruneFilter) -> Result<u64> {
+        let known = Some(json_list(&PlanAction::NAMES));
+        self.count(queries::COUNT_PRUNABLE_PLANS, filter.before, known).await
     }
 
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64> {
@@ -104,6 +126,39 @@ impl Pruning for SqliteStore {
             })
             .await?;
         redrive_store::failpoint!("sqlite.prune_samples.committed");
+        Ok(pruned)
+    }
+
+    async fn prune_plan(
+        &self,
+        key: &str,
+        filter: &PruneFilter,
+        plan: &PlanPrune,
+    ) -> Result<PrunedPlan> {
+        let (key, before, PlanPrune { id, epoch, by, limit }) =
+            (key.to_owned(), filter.before, plan.clone());
+        let pruned = self.write(move |connection| {
+            let plan = read_plan(connection, id)?;
+            let is_archived = |plan: &PlanRecord| plan.lease_epoch == epoch;
+            let plan = plan.filter(|plan| plan.is_prunable(before) && is_archived(plan));
+            let own = [&key];
+            let started: Vec<u64> = read_records(connection, LOOKING, queries::PRUNE_STARTED, own)?;
+            let (Some(mut plan), [(1..)]) = (plan, &started[..]) else {
+                return Ok(PrunedPlan::Left);
+            };
+            insert_journal(connection, &plan.prune_entry(&key, &by))?;
+            let removed = remove_units(connection, id, limit)?;
+            redrive_store::failpoint!("sqlite.prune_plan.units");
+            if removed.is_empty() {
+                delete_plan(connection, id)?;
+                return Ok(PrunedPlan::Gone);
+            }
+            plan.count_pruned(&removed);
+            write_plan(connection, &plan)?;
+            Ok(PrunedPlan::Units(removed.len() as u64))
+        });
+        let pruned = pruned.await?;
+        redrive_store::failpoint!("sqlite.prune_plan.committed");
         Ok(pruned)
     }
 }

@@ -6,16 +6,19 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::RunId;
 use redrive_store::{
-    AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, NewRun, Operator,
-    PageLimit, PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RunAction, RunChange,
-    RunFinish, RunRecord, Runs, Selection, SelectionSql, SubmittedRun, Written,
+    AttemptRecord, Backlog, Categories, ClaimRequest, ClaimedRun, DataEdit, GateResults, LeaseRef,
+    LetThrough, NewRun, Operator, PageLimit, PausedQueue, QueueAction, QueueStats, ReadColumn,
+    Result, RunAction, RunChange, RunFinish, RunRecord, Runs, Selection, SelectionSql,
+    SubmittedRun, UnitKind, Written,
 };
 use rusqlite::{Connection, params};
+use serde_json::{Value, json};
 
 use crate::{
-    SqliteStore,
-    columns::{json_ids, json_list, micros, read_records, read_rows},
+    SqliteLeaseClock, SqliteStore,
+    columns::{json_ids, micros, read_records, read_rows},
     error::Doing,
+    gates::{self, GateRequest},
     journal::insert_journal,
     ledger::LedgerRows,
     operators::change_runs,
@@ -36,8 +39,8 @@ impl Runs for SqliteStore {
     }
 
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
-        let request = request.clone();
-        let claimed = self.write(move |connection| claim(connection, &request)).await?;
+        let (request, clock) = (request.clone(), self.clock.clone());
+        let claimed = self.write(move |connection| claim(connection, &request, &clock)).await?;
         redrive_store::failpoint!("sqlite.claim.committed");
         Ok(claimed)
     }
@@ -47,10 +50,10 @@ impl Runs for SqliteStore {
         let rows: Arc<[_]> =
             finishes.iter().map(|finish| (finish.clone(), finish.ledger_row())).collect();
         let written = rows.clone();
-        let (written, waits) =
+        let (written, wakes) =
             self.write(move |connection| finish(connection, &written, now)).await?;
         redrive_store::failpoint!("sqlite.finish.committed");
-        self.wakes.wake_if(waits);
+        self.wakes.wake_if(wakes);
         Ok(written)
     }
 
@@ -76,7 +79,7 @@ impl Runs for SqliteStore {
     async fn retry_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self
-            .write(move |connection| change_runs(connection, RunAction::Retry, &ids, &by, None))
+            .write(move |connection| change_runs(connection, RunAction::Retry, &ids, &by))
             .await?;
         redrive_store::failpoint!("sqlite.retry.committed");
         self.wakes.wake_if(changes.iter().any(|change| matches!(change, RunChange::Done(_))));
@@ -90,7 +93,7 @@ impl Runs for SqliteStore {
     async fn cancel_runs(&self, ids: &[RunId], by: &Operator) -> Result<Vec<RunChange>> {
         let (ids, by) = (ids.to_vec(), by.cleaned());
         let changes = self
-            .write(move |connection| change_runs(connection, RunAction::Cancel, &ids, &by, None))
+            .write(move |connection| change_runs(connection, RunAction::Cancel, &ids, &by))
             .await?;
         redrive_store::failpoint!("sqlite.cancel.committed");
         Ok(changes)
@@ -180,7 +183,11 @@ fn refused(connection: &Connection, run: &NewRun) -> Result<SubmittedRun> {
     Ok(run.refused_by(RunId(id), &category, &payload))
 }
 
-fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
+fn claim(
+    connection: &Connection,
+    request: &ClaimRequest,
+    clock: &SqliteLeaseClock,
+) -> Result<Vec<ClaimedRun>> {
     const DOING: &str = "claiming runs";
     let promote = params![request.queue, micros(request.now)];
     connection
@@ -191,6 +198,28 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
     redrive_store::failpoint!("sqlite.claim.promoted");
     let (until, now) = (micros(request.lease_until), micros(request.now));
     let owner = &request.owner.0;
+    let ClaimRequest { gates, owner: by, limit, .. } = request;
+    let asked =
+        GateRequest { gates, kind: UnitKind::Run, owner: by, limit: *limit, now: request.now };
+    let present = || {
+        read_rows(connection, DOING, queries::READY_CATEGORIES, [&request.queue], |row| row.get())
+    };
+    let is_wanted = |category: &String| request.categories.among(category);
+    if let Some(gated) = asked.look(connection, clock(), present, is_wanted)? {
+        let most =
+            Value::from_iter(gated.most.iter().map(|(category, most)| json!([category, most])));
+        let params = params![request.queue, gated.limit, owner, until, most.to_string(), now];
+        let mut claimed = read_records(connection, DOING, queries::CLAIM_RUNS_OF, params)?;
+        sort(&mut claimed);
+        let units = claimed.iter();
+        let units =
+            units.map(|run| LetThrough { id: run.id.0, epoch: run.epoch.0, key: &run.category });
+        let passes = asked.let_through(connection, clock(), gated, &units.collect::<Vec<_>>())?;
+        for (run, pass) in claimed.iter_mut().zip(passes) {
+            run.pass = pass;
+        }
+        return Ok(claimed);
+    }
     let lone = lone_category(connection, request)?;
     let mut claimed: Vec<ClaimedRun> = match (lone, &request.categories) {
         (Some(category), _) => {
@@ -202,15 +231,20 @@ fn claim(connection: &Connection, request: &ClaimRequest) -> Result<Vec<ClaimedR
             read_records(connection, DOING, queries::CLAIM_RUNS_ANY, params)?
         }
         (None, Categories::Only(categories)) => {
-            let params =
-                params![request.queue, request.limit, owner, until, json_list(categories), now];
+            let most = categories.iter().map(|category| json!([category, request.limit]));
+            let most = Value::from_iter(most).to_string();
+            let params = params![request.queue, request.limit, owner, until, most, now];
             read_records(connection, DOING, queries::CLAIM_RUNS_OF, params)?
         }
     };
     redrive_store::failpoint!("sqlite.claim.row");
-    // RETURNING does not guarantee an order.
-    claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
+    sort(&mut claimed);
     Ok(claimed)
+}
+
+/// RETURNING does not guarantee an order.
+fn sort(claimed: &mut [ClaimedRun]) {
+    claimed.sort_unstable_by_key(|run| (run.submitted_at, run.id));
 }
 
 /// The only category with ready runs, if there is just one. Merging categories has a cost per run,
@@ -233,7 +267,7 @@ fn lone_category(connection: &Connection, request: &ClaimRequest) -> Result<Opti
     }
 }
 
-/// Also returns whether a run waits for a retry.
+/// Also returns whether a run waits for a retry, or a gate has changed.
 fn finish(
     connection: &Connection,
     finishes: &[(RunFinish, AttemptRecord)],
@@ -242,7 +276,9 @@ fn finish(
     const DOING: &str = "finishing runs";
     let mut update = connection.prepare_cached(queries::FINISH_RUNS).doing(DOING)?;
     let mut ledger = LedgerRows::new(connection)?;
-    let (mut all, mut waits) = (Vec::with_capacity(finishes.len()), false);
+    let (mut all, mut wakes) = (Vec::with_capacity(finishes.len()), false);
+    let results = GateResults::of_runs(finishes.iter().map(|(finish, _)| finish));
+    let mut gated = Vec::new();
     for (finish, attempt) in finishes {
         let columns = finish.columns(now);
         let changed = update
@@ -269,7 +305,10 @@ fn finish(
         all.push(written);
         if written == Written::Applied {
             redrive_store::failpoint!("sqlite.finish.row");
-            waits |= finish.schedules_retry();
+            wakes |= finish.schedules_retry();
+            if finish.gates.is_some() {
+                gated.push(LeaseRef { id: finish.id.0, epoch: finish.epoch });
+            }
             ledger.insert(attempt)?;
             redrive_store::failpoint!("sqlite.finish.ledger");
             for entry in finish.journal_rows() {
@@ -279,5 +318,8 @@ fn finish(
         }
     }
     ledger.finish()?;
-    Ok((all, waits))
+    if let Some((first, _)) = finishes.first() {
+        wakes |= gates::settle(connection, UnitKind::Run, results, &gated, &first.worker)?;
+    }
+    Ok((all, wakes))
 }

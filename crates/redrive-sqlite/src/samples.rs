@@ -1,6 +1,6 @@
 //! Implements [`Samples`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,18 +8,20 @@ use redrive_core::{
     Message, PipelineRunId, PipelineStatus, PlanId, SampleId, SampleOutcome, SampleStatus,
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, DataEdit, DeadCause, LeaseRef, NewSample, Operator,
-    OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite, Result, SampleChange, SampleClaim,
-    SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, Selection, SelectionSql,
-    SourcePosition, WorkerId, Written, reopened, reprocess_entry, source_death_entry,
+    AttemptRecord, ChosenSamples, ClaimedSample, DataEdit, DeadCause, GateResults, LeaseRef,
+    NewSample, Operator, OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite, ReadColumn,
+    Result, SampleChange, SampleClaim, SampleFinish, SampleLine, SampleRecord, SampleWritten,
+    Samples, Selection, SelectionSql, SourcePosition, UnitKind, WorkerId, Written, reopened,
+    reprocess_entry, source_death_entry,
 };
 use rusqlite::{CachedStatement, Connection, params, types::Value as SqlValue};
 
 use crate::{
-    SqliteStore,
+    SqliteLeaseClock, SqliteStore,
     causes::CauseCounts,
-    columns::{json_ids, micros, read_records},
+    columns::{json_ids, micros, read_records, read_rows},
     error::Doing,
+    gates::{GateRequest, settle},
     journal::insert_journal,
     ledger::LedgerRows,
     pipelines::{live_runs, one, write_run},
@@ -45,8 +47,14 @@ impl Samples for SqliteStore {
     }
 
     async fn claim_samples(&self, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
-        let request = claim.clone();
-        let claimed = self.write(move |connection| claim_in_turn(connection, &request)).await?;
+        let (claim, clock) = (claim.clone(), self.clock.clone());
+        let take = move |connection: &Connection| {
+            Ok(match claim_behind_gates(connection, &claim, &clock)? {
+                Some(claimed) => claimed,
+                None => claim_in_turn(connection, &claim)?,
+            })
+        };
+        let claimed = self.write(take).await?;
         redrive_store::failpoint!("sqlite.claim_samples.committed");
         Ok(claimed)
     }
@@ -148,6 +156,7 @@ fn query(sql: &'static str, own: Vec<SqlValue>) -> SelectQuery {
 
 const READING: &str = "reading samples";
 const ADDING: &str = "adding samples";
+const CLAIMING: &str = "claiming samples";
 const FINISHING: &str = "finishing samples";
 
 fn append(
@@ -213,9 +222,72 @@ fn insert_sample(
         .map(SampleId)
 }
 
+/// Claims what the gates let through; `None` if all are open and without limits.
+fn claim_behind_gates(
+    connection: &Connection,
+    claim: &SampleClaim,
+    clock: &SqliteLeaseClock,
+) -> Result<Option<Vec<ClaimedSample>>> {
+    let SampleClaim { gates, owner, limit, now, .. } = claim;
+    let asked = GateRequest { gates, kind: UnitKind::Sample, owner, limit: *limit, now: *now };
+    let mut candidates = Vec::new();
+    let present = || {
+        candidates = claimable(connection, claim)?;
+        let keys: BTreeSet<&String> = candidates.iter().map(|(_, key)| key).collect();
+        Ok(keys.into_iter().cloned().collect())
+    };
+    let Some(gated) = asked.look(connection, clock(), present, |_| true)? else { return Ok(None) };
+    let chosen = ChosenSamples::of(candidates, gated.limit, &gated.most);
+    let ids = json_ids(chosen.ids.iter().copied());
+    let own = params![ids, owner.0, micros(claim.lease_until), micros(*now)];
+    let mut claimed: Vec<ClaimedSample> =
+        read_records(connection, CLAIMING, queries::CLAIM_SAMPLES_BY_ID, own)?;
+    chosen.sort(&mut claimed);
+    let passes = asked.let_through(connection, clock(), gated, &chosen.units(&claimed))?;
+    for (sample, pass) in claimed.iter_mut().zip(passes) {
+        sample.pass = pass;
+    }
+    Ok(Some(claimed))
+}
+
+/// The samples that could be claimed, in their order, each with its key. Those that have none yet get one.
+fn claimable(connection: &Connection, claim: &SampleClaim) -> Result<Vec<(SampleId, String)>> {
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for run in live_runs(connection, &claim.served)? {
+        let params = params![run, claim.stage, micros(claim.now)];
+        let of_run: Vec<(SampleId, Option<String>)> =
+            read_rows(connection, CLAIMING, queries::CLAIMABLE_SAMPLES, params, |row| {
+                Ok((SampleId(row.get()?), row.get()?))
+            })?;
+        for (id, key) in of_run {
+            if claim.gate_key.is_some() && key.is_none() {
+                unknown.push(id);
+            }
+            found.push((id, key));
+        }
+    }
+    let ids = json_ids(unknown.iter().map(|id| id.0));
+    let data: Vec<(SampleId, Option<String>)> =
+        read_rows(connection, CLAIMING, queries::SAMPLE_DATA, [ids], |row| {
+            Ok((SampleId(row.get()?), row.get()?))
+        })?;
+    let mut note = connection.prepare_cached(queries::KEY_SAMPLES).doing(CLAIMING)?;
+    let mut keys: HashMap<SampleId, String> = HashMap::new();
+    for (id, data) in data {
+        let key = claim.key_of(&data.unwrap_or_default());
+        note.execute(params![id.0, key]).doing(CLAIMING)?;
+        keys.insert(id, key);
+    }
+    let known = |(id, key): (SampleId, Option<String>)| {
+        let key = if claim.gate_key.is_some() { key.or_else(|| keys.remove(&id)) } else { None };
+        (id, key.unwrap_or_default())
+    };
+    Ok(found.into_iter().map(known).collect())
+}
+
 /// By run, the oldest first; in each run, due retries before new samples.
 fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
-    const DOING: &str = "claiming samples";
+    const DOING: &str = CLAIMING;
     let (owner, until) = (claim.owner.0.as_str(), micros(claim.lease_until));
     let now = micros(claim.now);
     let mut claimed = Vec::new();
@@ -273,6 +345,13 @@ fn finish(
         }
     }
     finisher.ledger.finish()?;
+    let applied = finishes.iter().zip(&written).filter(|(_, written)| written.is_applied());
+    let applied = applied.map(|((finish, _), _)| finish.lease());
+    let applied: Vec<LeaseRef> = applied.collect();
+    if let Some((first, _)) = finishes.first() {
+        let results = GateResults::of_samples(finishes.iter().map(|(finish, _)| finish));
+        news |= settle(connection, UnitKind::Sample, results, &applied, &first.worker)?;
+    }
     Ok((written, news))
 }
 

@@ -105,7 +105,7 @@ pub struct SqliteStore {
     mode: WriterMode,
     min_free_bytes: u64,
     synchronous: SqliteSync,
-    clock: SqliteLeaseClock,
+    pub(crate) clock: SqliteLeaseClock,
     /// The last counts of runs, for the next call.
     pub(crate) counted: Arc<Mutex<RunCounts>>,
     /// Detects changes; `data_version` is per connection.

@@ -2,13 +2,16 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemId, ItemStatus, Message, PlanId, Unit};
+use redrive_core::{
+    AttemptNumber, Epoch, Failure, ItemEvent, ItemId, ItemStatus, Message, PlanId, Unit,
+};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    AttemptOutcome, AttemptRecord, ClaimedGroup, Error, FromRow, GroupClaim, JournalEntry,
-    MAX_NAME_BYTES, Operator, Result, RowReader, Selection, UnitKind, UnitRow, Written,
+    AttemptOutcome, AttemptRecord, ClaimedGroup, Error, FromRow, GatePass, GateRules, GroupClaim,
+    JournalEntry, LeaseRef, LetThrough, MAX_NAME_BYTES, Operator, PassedGates, Result, RowReader,
+    Selection, UnitKind, UnitRow, WorkerId, Written,
 };
 
 /// The items of one upload call.
@@ -160,7 +163,7 @@ impl FromRow for ItemRecord {
 }
 
 /// A transition of an item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ItemMove {
     pub id: ItemId,
     /// The item must have a status that allows the event.
@@ -188,7 +191,7 @@ pub struct ItemContent {
 }
 
 /// A finished attempt to send an item. The store assigns the next attempt number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ItemAttempt {
     /// The attempt ended when the item moved.
     pub started_at: Timestamp,
@@ -199,9 +202,49 @@ pub struct ItemAttempt {
     /// one. A rejected item stays pending, so only this number tells whether a rejection was
     /// already written when the response to the write was lost.
     pub after: Option<AttemptNumber>,
+    /// The gates that the item has passed; `None` if its upload has none.
+    pub gates: Option<ItemPass>,
+}
+
+/// How an item passed gates: under the lease of its group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemPass {
+    pub passed: PassedGates,
+    pub epoch: Epoch,
+}
+
+/// A request to send items of a group behind gates. The key is the group.
+#[derive(Debug, Clone)]
+pub struct ItemAdmission {
+    pub gates: GateRules,
+    pub group: String,
+    pub items: Vec<ItemId>,
+    /// Of the lease on the group.
+    pub epoch: Epoch,
+    pub owner: WorkerId,
+    /// The wall clock, for the periods of the gates.
+    pub now: Timestamp,
+}
+
+impl ItemAdmission {
+    /// The first so many items.
+    pub fn units(&self, admitted: u32) -> Vec<LetThrough<'_>> {
+        let unit = |item: &ItemId| LetThrough { id: item.0, epoch: self.epoch.0, key: &self.group };
+        self.items.iter().take(admitted as usize).map(unit).collect()
+    }
+
+    pub fn limit(&self) -> u32 {
+        u32::try_from(self.items.len()).unwrap_or(u32::MAX)
+    }
 }
 
 impl ItemMove {
+    /// What counts for the gates that the item has passed: the item, under the lease of its group.
+    pub fn permit(&self) -> Option<LeaseRef> {
+        let pass = self.attempt.as_ref()?.gates.as_ref()?;
+        Some(LeaseRef { id: self.id.0, epoch: pass.epoch })
+    }
+
     /// A move without a reason, an attempt, a journal entry or conditions.
     pub fn new(id: ItemId, event: ItemEvent, at: Timestamp) -> Self {
         Self {
@@ -327,6 +370,9 @@ pub trait Items: Send + Sync {
     /// Applies moves, each in isolation and guarded by the required status, with their ledger and
     /// journal rows. A reset and a replacement store the count at which they happened.
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>>;
+
+    /// Lets the first items through their gates, and returns how each of them passed.
+    async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>>;
 
     /// Claims a group that has no lease or whose lease has ended. The lease is renewed and released
     /// as [`Leased::Group`](crate::Leased::Group).

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, Decision, Failure, SampleId, Unit};
+use redrive_core::{AttemptNumber, Cause, Decision, Failure, SampleId, StoredFailure, Unit};
 use serde::Serialize;
 
 use crate::{FromRow, Result, RowReader, SOURCE_STAGE};
@@ -32,6 +32,16 @@ impl UnitKind {
 
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// What units of the kind belong to.
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Partition => "source",
+            Self::Run => "queue",
+            Self::Item => "upload",
+            Self::Sample => "stage",
+        }
     }
 }
 
@@ -148,6 +158,16 @@ impl FromRow for AttemptRecord {
 }
 
 impl AttemptRecord {
+    /// For the rules of a policy; `None` if the attempt did not fail.
+    pub fn failure(&self) -> Option<StoredFailure<'_>> {
+        Some(StoredFailure {
+            class: self.class.as_deref()?,
+            code: self.code.as_deref()?,
+            origin: self.cause,
+            fingerprint: self.fingerprint.as_deref()?,
+        })
+    }
+
     /// The delay as it is stored.
     pub fn delay_us(&self) -> Option<i64> {
         self.delay.map(stored_micros)

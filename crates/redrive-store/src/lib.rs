@@ -1,7 +1,7 @@
 //! The records of Redrive and the interface of a store.
 //!
 //! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
-//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`], [`Plans`]. The traits are
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`], [`Plans`], [`Gates`]. The traits are
 //! object safe: the engine holds an `Arc<dyn Store>` and does not know the database. Methods take a
 //! slice and return a vector in the same order.
 //!
@@ -60,7 +60,15 @@ mod plans;
 mod plan_settings;
 
 mod plan_actions;
+mod plan_counts;
+mod plan_ends;
 mod plan_units;
+
+mod gate_claims;
+mod gates;
+
+mod gate_results;
+mod gate_state;
 
 mod causes;
 mod figures;
@@ -79,10 +87,16 @@ pub use error::{BoxError, Error, Result};
 #[cfg(feature = "failpoints")]
 pub use failpoint::pass_failpoint;
 pub use figures::{Activity, ActivityCount, Figures, LagCount, TIME_BOUNDS_US};
+pub use gate_claims::{ClaimGateWrites, ClaimGates, GatePass, GatePermit, LetThrough, StartWindow};
+pub use gate_results::{EndedPermit, GateResultWrites, GateResults, PassedGates};
+pub use gates::{
+    DeclaredGate, GateOrder, GateOrdered, GatePlace, GateRecord, GateRule, GateRules, Gates,
+    MAX_WAITING_BEHIND, PermitHolder, gate_name,
+};
 pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{
-    AddedItem, ItemAttempt, ItemContent, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items,
-    NewItem,
+    AddedItem, ItemAdmission, ItemAttempt, ItemContent, ItemCounts, ItemGroup, ItemMove, ItemPass,
+    ItemRecord, Items, NewItem,
 };
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace};
 pub use leases::{ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, WorkerId, Written};
@@ -99,9 +113,9 @@ pub use partition_actions::{
 };
 pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
 pub use partitions::{
-    ClaimedPartition, Lane, PartitionClaim, PartitionCount, PartitionFailure, PartitionFinish,
-    PartitionRecord, PartitionSeries, PartitionVerdict, PartitionWorkRecord, Partitions, WorkKind,
-    WorkRequest,
+    ClaimedPartition, Lane, PartitionCandidate, PartitionClaim, PartitionCount, PartitionFailure,
+    PartitionFinish, PartitionRecord, PartitionSeries, PartitionVerdict, PartitionWorkRecord,
+    Partitions, WorkKind, WorkRequest,
 };
 pub use pipeline_actions::{
     PipelineAction, PipelineChange, SampleChange, reopened, reprocess_entry, start_entry,
@@ -111,14 +125,19 @@ pub use pipelines::{
     SourcePosition, StageCount, StageStats, rules_to_json,
 };
 pub use plan_actions::{PlanAction, RunUndo};
+pub use plan_counts::{PlanCountChange, PlanGroup, listed_counts, refused_counts};
+pub use plan_ends::{ENDS_PAGE, FirstEnds};
 pub use plan_units::{
-    NewestEntry, PlanOutcome, PlanUnit, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit,
-    item_reset,
+    NewestEntry, PlanOutcome, PlanOutcomeCount, PlanUnit, PlanUnitCount, PlanUnitRecord,
+    PlanUnitWrite, PlannedUnit, item_reset,
 };
 pub use plans::{
-    NewPlan, PlanChange, PlanClaim, PlanEnd, PlanOrder, PlanRecord, PlanTime, Plans, plan_unit_name,
+    NewPlan, PlanChange, PlanClaim, PlanEnd, PlanOrder, PlanRecord, Plans, StepPages,
+    plan_unit_name,
 };
-pub use pruning::{ExportedUnit, PruneFilter, PruneRecord, Pruned, PrunedSamples, Pruning};
+pub use pruning::{
+    ExportedUnit, PlanPrune, PruneFilter, PruneRecord, Pruned, PrunedPlan, PrunedSamples, Pruning,
+};
 pub use queues::{Backlog, PausedQueue, QueueAction, QueueCount, QueueStats};
 pub use row_reader::{FromRow, ReadColumn, RowReader};
 pub use run_finish::RunColumns;
@@ -131,8 +150,8 @@ pub use sample_finish::{
     sample_unit, source_death_entry,
 };
 pub use samples::{
-    ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion, SampleFinish, SampleLine,
-    SampleRecord, SampleWritten, Samples,
+    ChosenSamples, ClaimedSample, DeadCause, NewSample, SampleClaim, SampleCompletion,
+    SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples, gate_key_at,
 };
 pub use schema::{
     AppliedMigration, Direction, Migration, MigrationStep, Migrator, SchemaStatus, latest_version,

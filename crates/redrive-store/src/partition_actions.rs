@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use redrive_core::{
-    Epoch, PartitionEvent, PartitionKey, PartitionState, PartitionStatus, PlanId, Unit,
-    clear_terminal, mark_terminal,
+    Epoch, PartitionEvent, PartitionKey, PartitionState, PartitionStatus, Unit, clear_terminal,
+    mark_terminal,
 };
 use serde_json::json;
 
 use crate::{
-    JournalEntry, Lane, Operator, PartitionRecord, PartitionWorkRecord, PartitionWrite, Selection,
+    JournalEntry, Lane, Operator, PartitionRecord, PartitionWorkRecord, PartitionWrite, PlanRecord,
     WorkKind, WorkRequest, WorkWrite,
 };
 
@@ -88,8 +88,8 @@ pub struct AuditContext {
     pub by: Operator,
     /// Such as `state retry` or `daemon`.
     pub command: String,
-    /// The filter that selected the partitions, if any.
-    pub filter: Option<Selection>,
+    /// The filter that selected the partitions, if any, as JSON.
+    pub filter: Option<String>,
     /// The flags of the command, such as `--force`.
     pub flags: Vec<String>,
 }
@@ -257,14 +257,12 @@ impl PartitionAction {
 struct JournalTemplate<'a> {
     action: PartitionAction,
     order: &'a AuditContext,
-    filter: Option<String>,
     details: HashMap<PartitionState, String>,
 }
 
 impl<'a> JournalTemplate<'a> {
     fn new(action: PartitionAction, order: &'a AuditContext) -> Self {
-        let filter = order.filter.as_ref().map(|filter| filter.to_json().to_string());
-        Self { action, order, filter, details: HashMap::new() }
+        Self { action, order, details: HashMap::new() }
     }
 
     fn entry(&mut self, key: &PartitionKey, before: PartitionState) -> JournalEntry {
@@ -293,7 +291,7 @@ impl<'a> JournalTemplate<'a> {
             actor: by.actor.clone(),
             action: self.action.action().to_owned(),
             unit: Some(Unit::Partition(key.clone()).to_string()),
-            filter: self.filter.clone(),
+            filter: self.order.filter.clone(),
             details: details.clone(),
             dedupe_key: None,
         }
@@ -321,9 +319,10 @@ impl PartitionWorkRecord {
 }
 
 impl AuditContext {
-    pub fn of_plan(plan: PlanId, by: &Operator) -> Self {
-        let command = format!("plan {plan}");
-        Self { by: by.clone(), command, filter: None, flags: Vec::new() }
+    pub fn of_plan(plan: &PlanRecord, by: &Operator) -> Self {
+        let command = format!("plan {}", plan.id);
+        let (filter, flags) = (Some(plan.selection.clone()), plan.action.flags());
+        Self { by: by.clone(), command, filter, flags }
     }
 
     /// The context with texts that are safe to store and to print. Stores clean every context.

@@ -5,18 +5,22 @@
 //! [`LeaseRef::id`] is the id of the work row. Every request gets a new row, so a lease of an
 //! earlier request never matches a later one.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
     AttemptNumber, DateRange, Epoch, FailedPartition, Failure, LogicalDate, PartitionId,
-    PartitionKey, PartitionRunId, PartitionState, PartitionStatus,
+    PartitionKey, PartitionRunId, PartitionState, PartitionStatus, StoredFailure,
 };
 
 use crate::{
-    AuditContext, Backlog, Error, FromRow, LeaseRef, NamedPartition, Operator, PartitionAction,
-    PartitionChange, Result, RowReader, Selection, WorkerId, Written,
+    AuditContext, Backlog, Error, FromRow, GatePass, GateRules, LeaseRef, LetThrough,
+    NamedPartition, Operator, PartitionAction, PartitionChange, PassedGates, Result, RowReader,
+    Selection, WorkerId, Written,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +118,7 @@ impl PartitionRecord {
             first_attempt_at: self.first_attempt_at,
             logical_date: self.key.logical_date(),
             asked: self.last_failure.as_ref().and_then(|failure| failure.asked),
+            failure: self.last_failure.as_ref().map(PartitionFailure::stored),
         })
     }
 }
@@ -127,6 +132,14 @@ pub struct PartitionFailure {
     pub at: Timestamp,
     /// The wait that the server asked for, if this was the last attempt.
     pub asked: Option<Duration>,
+}
+
+impl PartitionFailure {
+    /// For the rules of a policy, of which those at a source have no origin.
+    fn stored(&self) -> StoredFailure<'_> {
+        let Self { class, code, fingerprint, .. } = self;
+        StoredFailure { class, code, origin: None, fingerprint }
+    }
 }
 
 /// The columns are all null if the partition never failed.
@@ -256,7 +269,7 @@ impl Lane {
 }
 
 /// A request to claim partitions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PartitionClaim {
     pub source: String,
     /// One new, unused run id for each partition to claim; their number is the limit.
@@ -267,11 +280,71 @@ pub struct PartitionClaim {
     pub owner: WorkerId,
     /// The end of the leases, on the store's clock.
     pub lease_until: Timestamp,
+    /// The gates that the partitions pass, with their customer as the key.
+    pub gates: GateRules,
+    /// The wall clock, for the periods of the gates.
+    pub now: Timestamp,
 }
 
 impl PartitionClaim {
     pub fn limit(&self) -> u32 {
         u32::try_from(self.run_ids.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Chooses the work rows to claim, the oldest of each lane, with the share of backfill while both lanes have some. `most` is
+    /// how many each customer may have; capacity that one lane leaves goes to the other.
+    pub fn choose(
+        &self,
+        mut candidates: Vec<PartitionCandidate>,
+        limit: u32,
+        most: &[(String, u32)],
+    ) -> Vec<i64> {
+        candidates.sort_unstable_by_key(|one| (one.requested_at, one.id));
+        let mut left: HashMap<&str, u32> =
+            most.iter().map(|(customer, most)| (customer.as_str(), *most)).collect();
+        let mut chosen: Vec<i64> = Vec::new();
+        let mut take = |lane: Lane, up_to: usize| {
+            for one in candidates.iter().filter(|one| one.lane == lane) {
+                if chosen.len() >= up_to {
+                    return chosen.len();
+                }
+                if let Some(left) = left.get_mut(one.customer_id.as_str())
+                    && *left > 0
+                    && !chosen.contains(&one.id)
+                {
+                    *left -= 1;
+                    chosen.push(one.id);
+                }
+            }
+            chosen.len()
+        };
+        let limit = limit.min(self.limit()) as usize;
+        let backfill = candidates.iter().filter(|one| one.lane == Lane::Backfill).count();
+        take(Lane::Fresh, limit.saturating_sub(backfill.min(self.backfill as usize)));
+        take(Lane::Backfill, limit);
+        take(Lane::Fresh, limit);
+        chosen
+    }
+}
+
+/// A request that a claim behind gates may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionCandidate {
+    /// Of the work row.
+    pub id: i64,
+    pub customer_id: String,
+    pub lane: Lane,
+    pub requested_at: Timestamp,
+}
+
+impl FromRow for PartitionCandidate {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            id: row.get()?,
+            customer_id: row.get()?,
+            lane: row.named("lane", Lane::from_name)?,
+            requested_at: row.timestamp()?,
+        })
     }
 }
 
@@ -286,6 +359,8 @@ pub struct ClaimedPartition {
     pub request: WorkRequest,
     /// The number of this attempt in the ledger.
     pub attempt: AttemptNumber,
+    /// How the partition passed its gates.
+    pub pass: GatePass,
 }
 
 impl ClaimedPartition {
@@ -300,11 +375,16 @@ impl ClaimedPartition {
             run_id: work.run_id?,
             request: work.request?,
             attempt: AttemptNumber(record.attempt_count.saturating_add(1)),
+            pass: GatePass::default(),
         })
     }
 }
 
 impl ClaimedPartition {
+    pub fn let_through(&self) -> LetThrough<'_> {
+        LetThrough { id: self.lease.id, epoch: self.lease.epoch.0, key: self.key.customer_id() }
+    }
+
     /// The records that are held under one of the leases, each once.
     pub fn under(leases: &[LeaseRef], records: Vec<PartitionRecord>) -> Vec<Self> {
         let mut leases: HashSet<LeaseRef> = leases.iter().copied().collect();
@@ -332,7 +412,7 @@ pub enum PartitionVerdict {
 }
 
 /// A finished attempt at a partition, with the validator's verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PartitionFinish {
     pub key: PartitionKey,
     pub lease: LeaseRef,
@@ -342,6 +422,8 @@ pub struct PartitionFinish {
     pub ended_at: Timestamp,
     pub worker: WorkerId,
     pub verdict: PartitionVerdict,
+    /// The gates that the partition has passed; `None` if its source has none.
+    pub gates: Option<PassedGates>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

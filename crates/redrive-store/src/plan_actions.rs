@@ -1,8 +1,8 @@
 //! The actions of plans: which units they refuse, and what became of units that they changed.
 
 use redrive_core::{
-    ItemEvent, ItemStatus, PartitionState, PartitionStatus, RunState, RunStatus, SampleState,
-    SampleStatus,
+    InvalidPlanSettings, ItemEvent, ItemStatus, PartitionState, PartitionStatus, PlanSettings,
+    RunState, RunStatus, SampleState, SampleStatus,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ pub enum PlanAction {
     Run(RunAction),
     ResetItem,
     Partition(PartitionAction),
+    /// Also partitions whose raw data is gone.
+    ForcedPartition(PartitionAction),
     ReprocessSample,
 }
 
@@ -25,7 +27,7 @@ impl PlanAction {
         match self {
             Self::Run(_) => UnitKind::Run,
             Self::ResetItem => UnitKind::Item,
-            Self::Partition(_) => UnitKind::Partition,
+            Self::Partition(_) | Self::ForcedPartition(_) => UnitKind::Partition,
             Self::ReprocessSample => UnitKind::Sample,
         }
     }
@@ -35,7 +37,7 @@ impl PlanAction {
         match self {
             Self::Run(action) => action.action(),
             Self::ResetItem => "upload.reset",
-            Self::Partition(action) => action.action(),
+            Self::Partition(action) | Self::ForcedPartition(action) => action.action(),
             Self::ReprocessSample => "sample.reprocess",
         }
     }
@@ -50,13 +52,59 @@ impl PlanAction {
         match self {
             Self::Run(action) => action == RunAction::Retry,
             Self::ResetItem | Self::ReprocessSample => true,
-            Self::Partition(action) => {
+            Self::Partition(action) | Self::ForcedPartition(action) => {
                 matches!(action, PartitionAction::Retry { .. } | PartitionAction::Reprocess { .. })
             }
         }
     }
 
-    /// The states that the action is about, if a selection names none.
+    /// Whether an executor must look at the raw data of partitions before it changes them.
+    pub fn needs_raw(self) -> bool {
+        matches!(self, Self::Partition(_)) && self.redrives()
+    }
+
+    /// The command that takes it back, if a plan cannot.
+    pub fn inverse(self) -> Option<&'static str> {
+        match self.partition()? {
+            PartitionAction::MarkTerminal => Some("state clear-terminal"),
+            PartitionAction::ClearTerminal => Some("state mark-terminal"),
+            PartitionAction::Pause => Some("state resume"),
+            PartitionAction::Resume => Some("state pause"),
+            PartitionAction::Retry { .. }
+            | PartitionAction::Reprocess { .. }
+            | PartitionAction::Backfill { .. } => None,
+        }
+    }
+
+    /// Refuses settings that would protect nothing.
+    pub fn check_settings(
+        self,
+        settings: &PlanSettings,
+        units: u64,
+    ) -> Result<(), InvalidPlanSettings> {
+        let watches = settings.canary().is_some() || settings.abort_if().is_some();
+        if watches && !self.redrives() {
+            let (action, others) = (self.name(), Self::redriving().join(", "));
+            return Err(InvalidPlanSettings::NothingTried { action, others });
+        }
+        settings.check_canary(units)
+    }
+
+    /// The names of the actions that try units again.
+    fn redriving() -> Vec<&'static str> {
+        let options = json!({ "clear_terminal": false, "lane": Lane::Fresh.name() });
+        let redrives = |name: &&str| Self::from_stored(name, &options).is_some_and(Self::redrives);
+        Self::NAMES.into_iter().filter(redrives).collect()
+    }
+
+    pub fn partition(self) -> Option<PartitionAction> {
+        match self {
+            Self::Partition(action) | Self::ForcedPartition(action) => Some(action),
+            Self::Run(_) | Self::ResetItem | Self::ReprocessSample => None,
+        }
+    }
+
+    /// The states that the action is about, if a selection names none; all if there are none.
     pub fn states(self) -> Vec<StateFilter> {
         match self {
             Self::Run(RunAction::Retry) => vec![RunState::GivenUp.into()],
@@ -65,29 +113,60 @@ impl PlanAction {
                 open.map(StateFilter::from).to_vec()
             }
             Self::ResetItem => vec![ItemStatus::UploadGiveup.into()],
-            Self::Partition(PartitionAction::Reprocess { .. }) => {
-                vec![PartitionStatus::Success.into()]
-            }
-            Self::Partition(_) => vec![PartitionStatus::Failed.into()],
+            Self::Partition(action) | Self::ForcedPartition(action) => match action {
+                PartitionAction::Reprocess { .. } => vec![PartitionStatus::Success.into()],
+                PartitionAction::Retry { .. }
+                | PartitionAction::MarkTerminal
+                | PartitionAction::ClearTerminal => vec![PartitionStatus::Failed.into()],
+                PartitionAction::Backfill { .. }
+                | PartitionAction::Pause
+                | PartitionAction::Resume => Vec::new(),
+            },
             Self::ReprocessSample => vec![SampleStatus::Dlq.into()],
         }
     }
 
     /// What the name leaves out, as it is stored.
     pub fn options(self) -> Value {
-        match self {
-            Self::Partition(PartitionAction::Retry { clear_terminal, lane }) => {
+        let mut options = match self.partition() {
+            Some(PartitionAction::Retry { clear_terminal, lane }) => {
                 json!({ "clear_terminal": clear_terminal, "lane": lane.name() })
             }
-            Self::Partition(PartitionAction::Reprocess { lane }) => json!({ "lane": lane.name() }),
+            Some(PartitionAction::Reprocess { lane }) => json!({ "lane": lane.name() }),
             _ => json!({}),
+        };
+        if let (Self::ForcedPartition(_), Some(options)) = (self, options.as_object_mut()) {
+            options.insert("force".to_owned(), true.into());
         }
+        options
     }
+
+    /// The options that are on, as flags of a command.
+    pub fn flags(self) -> Vec<String> {
+        let options = self.options();
+        let flags = [("clear_terminal", "--clear-terminal"), ("force", "--force")];
+        let given = flags.iter().filter(|(name, _)| options.get(name) == Some(&true.into()));
+        given.map(|(_, flag)| (*flag).to_owned()).collect()
+    }
+
+    /// The names that [`from_stored`](Self::from_stored) knows.
+    pub const NAMES: [&str; 10] = [
+        "run.retry",
+        "run.cancel",
+        "upload.reset",
+        "partition.retry",
+        "partition.reprocess",
+        "partition.mark_terminal",
+        "partition.clear_terminal",
+        "partition.pause",
+        "partition.resume",
+        "sample.reprocess",
+    ];
 
     pub fn from_stored(name: &str, options: &Value) -> Option<Self> {
         let lane = || options.get("lane").and_then(Value::as_str).and_then(Lane::from_name);
         let clear_terminal = options.get("clear_terminal").and_then(Value::as_bool);
-        Some(match name {
+        let action = match name {
             "run.retry" => Self::Run(RunAction::Retry),
             "run.cancel" => Self::Run(RunAction::Cancel),
             "upload.reset" => Self::ResetItem,
@@ -102,6 +181,11 @@ impl PlanAction {
             "partition.resume" => Self::Partition(PartitionAction::Resume),
             "sample.reprocess" => Self::ReprocessSample,
             _ => return None,
+        };
+        let forced = options.get("force").and_then(Value::as_bool) == Some(true);
+        Some(match action {
+            Self::Partition(action) if forced => Self::ForcedPartition(action),
+            action => action,
         })
     }
 
@@ -109,18 +193,24 @@ impl PlanAction {
     pub fn refusal(self, unit: &PlanUnit) -> Option<String> {
         match (self, unit) {
             (Self::Run(action), PlanUnit::Run(run)) => {
-                run.state().apply(action.event()).err().map(|illegal| illegal.to_string())
+                let illegal = run.state().apply(action.event()).is_err();
+                illegal.then(|| format!("the run is {}", run.state().name()))
             }
             (Self::ResetItem, PlanUnit::Item(item)) => {
-                item.status.apply(ItemEvent::Reset).err().map(|illegal| illegal.to_string())
+                let illegal = item.status.apply(ItemEvent::Reset).is_err();
+                illegal.then(|| format!("the item is {}", item.status))
             }
-            (Self::Partition(action), PlanUnit::Partition(partition)) => action.refusal(partition),
+            (
+                Self::Partition(action) | Self::ForcedPartition(action),
+                PlanUnit::Partition(partition),
+            ) => action.refusal(partition),
             (Self::ReprocessSample, PlanUnit::Sample(sample)) => {
                 match SampleChange::of_reprocess(sample) {
                     SampleChange::Done => None,
-                    SampleChange::NoData => {
-                        Some("the line of the source was no sample, so there is no data".to_owned())
-                    }
+                    SampleChange::NoData => Some(format!(
+                        "the sample has no data to reprocess: {}; `dlq edit` or `dlq reprocess --patch` gives it data",
+                        sample.error_message.as_deref().unwrap_or_default()
+                    )),
                     SampleChange::Refused(state) => Some(format!("the sample is {}", state.name())),
                     SampleChange::Unknown => Some(unit.missing()),
                 }
@@ -129,7 +219,7 @@ impl PlanAction {
         }
     }
 
-    /// What became of a unit that the plan changed, and its new cause; `None` while it is not known.
+    /// What became of a unit that the plan changed, and its new cause, as its state tells; `None` while it is not known.
     pub fn outcome(
         self,
         frozen: &PlanUnitRecord,
@@ -160,8 +250,21 @@ impl PlanAction {
                 PartitionState::Absent | PartitionState::Pending | PartitionState::Reprocessing => {
                     None
                 }
-                PartitionState::Success if failed_since(partition, frozen) => failed(),
+                // A failed reprocess leaves the success, and its data.
+                PartitionState::Success if frozen.state == PartitionState::Success.name() => {
+                    let tried = i64::from(partition.attempt_count) > frozen.version;
+                    match tried.then(|| frozen.run_before()) {
+                        None => Some((PlanOutcome::Superseded, None)),
+                        Some(before) if before == run_id(partition) => failed(),
+                        Some(_) => recovered,
+                    }
+                }
                 PartitionState::Success => recovered,
+                PartitionState::Failed | PartitionState::Terminal
+                    if i64::from(partition.attempt_count) <= frozen.version =>
+                {
+                    Some((PlanOutcome::Superseded, None))
+                }
                 PartitionState::Failed | PartitionState::Terminal => failed(),
             },
             PlanUnit::Sample(sample) => match sample.state() {
@@ -173,12 +276,8 @@ impl PlanAction {
     }
 }
 
-/// A failed reprocess leaves the success, and is known by its failure.
-fn failed_since(partition: &PartitionRecord, frozen: &PlanUnitRecord) -> bool {
-    let failed_at = partition.last_failure.as_ref().map(|failure| failure.at);
-    frozen.state == PartitionState::Success.name()
-        && failed_at >= frozen.outcome_at
-        && failed_at.is_some()
+fn run_id(partition: &PartitionRecord) -> Option<String> {
+    partition.current_run_id.as_ref().map(ToString::to_string)
 }
 
 impl PartitionAction {
@@ -215,6 +314,7 @@ impl RunUndo {
             "next_retry_at": run.next_retry_at.map(|at| at.as_microsecond()),
             "first_attempt_at": run.first_attempt_at.map(|at| at.as_microsecond()),
             "attempts_at_reset": run.attempts_at_reset,
+            "attempts": run.attempts,
         })
     }
 
@@ -240,6 +340,7 @@ pub(crate) fn partition_undo(partition: &PartitionRecord) -> Value {
     json!({
         "error_message": partition.error_message,
         "updated_at": partition.updated_at.as_microsecond(),
+        "current_run_id": run_id(partition),
         "status": match partition.status {
             PartitionStatus::Pending => "pending",
             PartitionStatus::Success => "success",

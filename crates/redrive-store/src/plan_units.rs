@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use redrive_core::{ItemEvent, ItemStatus, PartitionStatus, PlanId, RunState, SampleStatus, Unit};
+use redrive_core::{
+    ItemEvent, ItemStatus, PartitionStatus, PlanId, RunId, RunState, SampleStatus, Unit,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Error, FromRow, ItemMove, ItemRecord, JournalEntry, Operator, PartitionRecord, PartitionWrite,
-    PlanAction, Result, RowReader, RunRecord, RunUndo, SampleRecord, UnitKind, WorkWrite,
-    plan_actions::partition_undo, sample_unit,
+    Error, FirstEnds, FromRow, ItemMove, ItemRecord, JournalEntry, Operator, PartitionRecord,
+    PartitionWrite, PlanAction, Result, RowReader, RunRecord, RunUndo, SampleRecord, UnitKind,
+    WorkWrite, plan_actions::partition_undo, sample_unit,
 };
 
 /// A unit that a plan is about, without its data.
@@ -41,6 +43,13 @@ impl PlanUnit {
         }
     }
 
+    pub fn run_state(&self) -> Option<(RunId, RunState)> {
+        match self {
+            Self::Run(run) => Some((run.id, run.state())),
+            _ => None,
+        }
+    }
+
     pub fn as_item(&self) -> Option<&ItemRecord> {
         match self {
             Self::Item(item) => Some(item),
@@ -49,6 +58,13 @@ impl PlanUnit {
     }
 
     pub fn as_partition(&self) -> Option<&PartitionRecord> {
+        match self {
+            Self::Partition(partition) => Some(partition),
+            _ => None,
+        }
+    }
+
+    pub fn into_partition(self) -> Option<PartitionRecord> {
         match self {
             Self::Partition(partition) => Some(partition),
             _ => None,
@@ -112,7 +128,7 @@ impl PlanUnit {
         }
     }
 
-    /// What the action replaces and an undo returns, as JSON.
+    /// What the action replaces and an undo returns, and the last attempt, as JSON.
     fn undo(&self) -> Value {
         match self {
             Self::Run(run) => RunUndo::to_json(run),
@@ -123,17 +139,16 @@ impl PlanUnit {
                 "retry_count": sample.retry_count,
                 "deferrals": sample.deferrals,
                 "first_attempt_at": sample.first_attempt_at.map(|at| at.as_microsecond()),
+                "attempts": sample.attempts,
+                "stage": sample.stage_name,
+                "last_attempt_at": sample.last_attempt_at.map(|at| at.as_microsecond()),
             }),
         }
     }
 
     pub(crate) fn missing(&self) -> String {
-        missing(self.kind(), self.id())
+        format!("there is no {} {}", self.kind().name(), self.id())
     }
-}
-
-fn missing(kind: UnitKind, id: i64) -> String {
-    format!("there is no {} {id}", kind.name())
 }
 
 /// A unit for the list of a plan.
@@ -208,6 +223,16 @@ impl PlanOutcome {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
+
+    /// Whether the unit was tried again and ended.
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Recovered | Self::SameCause | Self::OtherCause)
+    }
+
+    /// Whether the plan changed the unit.
+    pub fn is_change(self) -> bool {
+        self != Self::Skipped
+    }
 }
 
 /// A unit in the list of a plan.
@@ -253,6 +278,7 @@ impl FromRow for PlanUnitRecord {
 pub struct PlanUnitCount {
     pub state: String,
     pub cause: Option<String>,
+    /// Why they are not changed, or were not expected to be.
     pub refusal: Option<String>,
     pub outcome: Option<PlanOutcome>,
     pub new_cause: Option<String>,
@@ -267,6 +293,27 @@ impl FromRow for PlanUnitCount {
             refusal: row.get()?,
             outcome: row.optional_named("outcome", PlanOutcome::from_name)?,
             new_cause: row.get()?,
+            units: row.count("units")?,
+        })
+    }
+}
+
+/// Units of a plan that ended with the same outcome in a period.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanOutcomeCount {
+    pub from: Timestamp,
+    /// How long the period is.
+    pub seconds: u64,
+    pub outcome: PlanOutcome,
+    pub units: u64,
+}
+
+impl FromRow for PlanOutcomeCount {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            from: row.timestamp()?,
+            seconds: row.count("length")?,
+            outcome: row.named("outcome", PlanOutcome::from_name)?,
             units: row.count("units")?,
         })
     }
@@ -292,21 +339,23 @@ impl PlanUnitWrite {
     }
 
     pub fn is_changed(&self) -> bool {
-        self.outcome != PlanOutcome::Skipped
+        self.outcome.is_change()
     }
 }
 
 impl PlanAction {
-    /// Decides about the next units of a plan, given the units as they are. The caller changes those that are not skipped,
-    /// in the same transaction.
+    /// Decides about the next units of a plan, given the units as they are, until `most` of them are to be changed. The
+    /// caller changes those that are not skipped, in the same transaction.
     pub fn decide(
         self,
         units: &[PlanUnitRecord],
         found: &HashMap<i64, PlanUnit>,
+        most: usize,
     ) -> Vec<PlanUnitWrite> {
         let decide = |frozen: &PlanUnitRecord| {
             let Some(unit) = found.get(&frozen.unit_id) else {
-                let why = missing(self.kind(), frozen.unit_id);
+                // Without the id, so that such units are counted together.
+                let why = format!("the {} is gone", self.kind().name());
                 return PlanUnitWrite::skip(frozen.unit_id, why);
             };
             let why = frozen.difference(unit).or_else(|| frozen.refusal.clone());
@@ -318,7 +367,12 @@ impl PlanAction {
             let undo = self.redrives().then(|| unit.undo().to_string());
             PlanUnitWrite { undo, ..PlanUnitWrite::new(frozen.unit_id, outcome) }
         };
-        units.iter().map(decide).collect()
+        let mut changed = 0;
+        let within = |write: &PlanUnitWrite| {
+            changed += usize::from(write.is_changed());
+            changed <= most
+        };
+        units.iter().map(decide).take_while(within).collect()
     }
 
     /// The pending units that have ended.
@@ -326,9 +380,11 @@ impl PlanAction {
         self,
         units: &[PlanUnitRecord],
         found: &HashMap<i64, PlanUnit>,
+        first: &FirstEnds,
     ) -> Vec<PlanUnitWrite> {
         let outcome = |frozen: &PlanUnitRecord| {
-            let (outcome, new_cause) = self.outcome(frozen, found.get(&frozen.unit_id))?;
+            let now = || self.outcome(frozen, found.get(&frozen.unit_id));
+            let (outcome, new_cause) = first.outcome(frozen).or_else(now)?;
             Some(PlanUnitWrite { new_cause, ..PlanUnitWrite::new(frozen.unit_id, outcome) })
         };
         units.iter().filter_map(outcome).collect()
@@ -407,6 +463,11 @@ impl PlanUnitRecord {
         self.undo_json()?.get("attempts_at_reset")?.as_i64()
     }
 
+    /// The run whose data a partition had when the plan changed it.
+    pub(crate) fn run_before(&self) -> Option<String> {
+        self.undo_json()?.get("current_run_id")?.as_str().map(str::to_owned)
+    }
+
     /// A partition without the request of the plan, as it was before.
     pub fn partition_undo(
         &self,
@@ -431,7 +492,7 @@ impl PlanUnitRecord {
         Some(PartitionWrite { after, state_changed, work, attempt: None, journal: vec![journal] })
     }
 
-    fn undo_json(&self) -> Option<Value> {
+    pub(crate) fn undo_json(&self) -> Option<Value> {
         serde_json::from_str(self.undo.as_deref()?).ok()
     }
 

@@ -7,14 +7,15 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
-    Epoch, IllegalTransition, PlanBatch, PlanCounts, PlanEvent, PlanId, PlanSettings, PlanStatus,
-    PlanTiming,
+    Epoch, IllegalTransition, InvalidPlanSettings, MAX_PLAN_STEP, PlanBatch, PlanCounts, PlanEvent,
+    PlanId, PlanSettings, PlanStatus, PlanTiming,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    FromRow, JournalEntry, LeaseRef, Operator, PlanAction, PlanOutcome, PlanUnitCount,
-    PlanUnitRecord, PlanUnitWrite, PlannedUnit, Result, RowReader, WorkerId, Written,
+    FromRow, JournalEntry, LeaseRef, Operator, PlanAction, PlanOutcome, PlanOutcomeCount, PlanUnit,
+    PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Result, RowReader, UnitKind,
+    WorkerId, Written,
     plan_settings::{settings_from_json, settings_to_json},
 };
 
@@ -24,6 +25,8 @@ pub struct NewPlan {
     pub action: PlanAction,
     /// The selection of its units, as JSON, for people.
     pub selection: String,
+    /// How it is applied, unless its application says otherwise.
+    pub settings: PlanSettings,
     pub by: Operator,
 }
 
@@ -135,25 +138,46 @@ impl PlanRecord {
     /// In whose name units are changed.
     pub fn operator(&self, at: Timestamp) -> Operator {
         let actor = self.ordered_by.as_ref().unwrap_or(&self.created_by).clone();
-        let reason = self.ordered_reason.clone().or_else(|| self.reason.clone());
+        // The reason to change units is none to return them.
+        let made = self.reason.as_ref().filter(|_| self.status != PlanStatus::Undone);
+        let reason = self.ordered_reason.as_ref().or(made).cloned();
         Operator { actor, at, reason }
     }
 
-    /// Carries out an operator's order, and returns its journal entry.
+    /// The reason that was given last.
+    pub fn given_reason(&self) -> Option<&str> {
+        self.ordered_reason.as_deref().or(self.reason.as_deref())
+    }
+
+    /// Carries out an operator's order, and returns its journal entry, or why not.
     pub fn order(
         &mut self,
         order: &PlanOrder,
         by: &Operator,
-    ) -> std::result::Result<JournalEntry, IllegalTransition> {
+    ) -> std::result::Result<JournalEntry, PlanChange> {
         let before = self.status;
-        if *order == PlanOrder::Undo && self.started_at.is_none() {
-            return Err(self.illegal(PlanEvent::Undo));
+        let is_undo = *order == PlanOrder::Undo;
+        if before.apply(order.event()).is_err() || (is_undo && self.started_at.is_none()) {
+            return Err(PlanChange::Refused(before));
         }
-        self.move_on(order.event(), by.at)?;
+        match order {
+            PlanOrder::Apply(_) if self.frozen_at.is_none() => return Err(PlanChange::NotFrozen),
+            PlanOrder::Apply(settings) => {
+                let checked = self.action.check_settings(settings, self.counts.total);
+                checked.map_err(PlanChange::Invalid)?;
+            }
+            // An undo of a plan that has not ended also stops it.
+            PlanOrder::Undo if self.ended_at.is_some() && self.counts.pending == 0 => {
+                return Err(PlanChange::NothingToReturn(before));
+            }
+            PlanOrder::Undo | PlanOrder::Pause | PlanOrder::Resume | PlanOrder::Abort => {}
+        }
+        self.move_on(order.event(), by.at).map_err(|_| PlanChange::Refused(before))?;
         match order {
             PlanOrder::Apply(settings) => {
                 self.settings = *settings;
                 self.started_at = Some(by.at);
+                self.reason = self.reason.take().or_else(|| by.reason.clone());
             }
             // The pace starts slowly again.
             PlanOrder::Resume => self.timing.ramp_from = None,
@@ -167,7 +191,8 @@ impl PlanRecord {
         }
         if !matches!(order, PlanOrder::Pause | PlanOrder::Abort) {
             self.ordered_by = Some(by.actor.clone());
-            self.ordered_reason = by.reason.clone();
+            let before = self.ordered_reason.take().filter(|_| !is_undo);
+            self.ordered_reason = by.reason.clone().or(before);
         }
         let details = json!({
             "before": before.name(),
@@ -210,7 +235,12 @@ impl PlanRecord {
         Ok(self.entry(word, &details, at, worker))
     }
 
-    /// Counts what a step did to its units.
+    /// Whether a step may be made: the plan runs, and no other step was made since this one was decided.
+    pub fn expects(&self, batch: &PlanBatch) -> bool {
+        self.status == PlanStatus::Running && self.counts.position() == batch.position
+    }
+
+    /// Counts what a step did to its units. `now` is on the store's clock, as late as possible before the commit.
     pub fn count_step(&mut self, writes: &[PlanUnitWrite], batch: &PlanBatch, now: Timestamp) {
         let skipped = writes.iter().filter(|write| write.outcome == PlanOutcome::Skipped).count();
         let changed = writes.len() - skipped;
@@ -222,6 +252,48 @@ impl PlanRecord {
         let changed = u32::try_from(changed).unwrap_or(u32::MAX);
         self.timing.next_at = Some(batch.next_at(changed, now));
         self.timing.ramp_from = batch.ramp_from;
+    }
+
+    /// Counts units that are removed from the list of a draft. An incomplete list cannot be applied.
+    pub fn count_discarded(&mut self, units: u64) {
+        self.counts.total = self.counts.total.saturating_sub(units);
+        self.frozen_at = None;
+    }
+
+    /// Whether a prune may remove the plan: it has ended before a time, and no unit is watched.
+    pub fn is_prunable(&self, before: Timestamp) -> bool {
+        let ended =
+            matches!(self.status, PlanStatus::Done | PlanStatus::Aborted | PlanStatus::Undone);
+        ended && self.counts.pending == 0 && self.ended_at.is_some_and(|at| at < before)
+    }
+
+    /// Counts units that a prune removes.
+    pub fn count_pruned(&mut self, units: &[PlanUnitRecord]) {
+        let take = |count: &mut u64| *count = count.saturating_sub(1);
+        for unit in units {
+            take(&mut self.counts.total);
+            match unit.outcome {
+                None => continue,
+                Some(PlanOutcome::Skipped) => {
+                    take(&mut self.counts.skipped);
+                    continue;
+                }
+                Some(PlanOutcome::Pending) => take(&mut self.counts.pending),
+                Some(PlanOutcome::Recovered) => take(&mut self.counts.recovered),
+                Some(PlanOutcome::SameCause) => take(&mut self.counts.same_cause),
+                Some(PlanOutcome::OtherCause) => take(&mut self.counts.other_cause),
+                Some(PlanOutcome::Superseded) => take(&mut self.superseded),
+                Some(PlanOutcome::Undone) => take(&mut self.undone),
+                Some(PlanOutcome::Applied) => {}
+            }
+            take(&mut self.counts.changed);
+        }
+    }
+
+    /// The journal entry before the first unit of a plan is pruned.
+    pub fn prune_entry(&self, prune: &str, by: &Operator) -> JournalEntry {
+        let entry = self.entry("prune", &json!({ "prune": prune }), by.at, &by.actor);
+        JournalEntry { dedupe_key: Some(format!("{prune}:plan:{}", self.id)), ..entry }
     }
 
     /// Counts units that were pending and are no longer.
@@ -265,8 +337,18 @@ impl PlanRecord {
 }
 
 impl NewPlan {
+    /// The settings as they are stored.
+    pub fn settings_json(&self) -> String {
+        settings_to_json(&self.settings).to_string()
+    }
+
     pub fn journal_entry(&self, id: PlanId) -> JournalEntry {
-        let details = json!({ "action": self.action.name(), "reason": self.by.reason });
+        let details = json!({
+            "plan": id.0,
+            "action": self.action.name(),
+            "options": self.action.options(),
+            "reason": self.by.reason,
+        });
         let entry = plan_entry(id, "create", &details, self.by.at, &self.by.actor);
         JournalEntry { filter: Some(self.selection.clone()), ..entry }
     }
@@ -311,7 +393,7 @@ impl PlanOrder {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanChange {
     /// The order was carried out; the plan had this status before.
     Done(PlanStatus),
@@ -319,6 +401,10 @@ pub enum PlanChange {
     Refused(PlanStatus),
     /// The list of units is not complete; nothing changed.
     NotFrozen,
+    /// The plan cannot be applied like this; nothing changed.
+    Invalid(InvalidPlanSettings),
+    /// An undo of a plan that has ended and has no pending units; the status stays.
+    NothingToReturn(PlanStatus),
     Unknown,
 }
 
@@ -338,14 +424,41 @@ pub struct PlanClaim {
     pub now: Timestamp,
     /// This plan alone.
     pub only: Option<PlanId>,
+    /// Plans that the owner cannot execute.
+    pub except: Vec<PlanId>,
     pub limit: u32,
 }
 
-/// The time of a step: on the wall clock for the journal, and on the store's clock for the pace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlanTime {
-    pub at: Timestamp,
-    pub now: Timestamp,
+/// The pages of units that a step reads. Units that are skipped cost no place in the batch, so a step reads on, up to
+/// [`MAX_PLAN_STEP`] units; the pages grow, so that a slow pace does not read many units to change one. Of partitions a step
+/// takes only as many as the batch has, because more than the store knows is checked for those.
+#[derive(Debug)]
+pub struct StepPages {
+    changes: u32,
+    looks: u32,
+    page: u32,
+}
+
+impl StepPages {
+    pub fn new(batch: &PlanBatch, kind: UnitKind) -> Self {
+        let page = batch.units.min(MAX_PLAN_STEP);
+        let looks = if kind == UnitKind::Partition { page } else { MAX_PLAN_STEP };
+        Self { changes: page, looks, page }
+    }
+
+    /// The units to read next, and the most of them to change; `None` if the step is complete.
+    pub fn next(&self) -> Option<(u32, usize)> {
+        (self.page > 0).then_some((self.page, self.changes as usize))
+    }
+
+    pub fn took(&mut self, read: usize, writes: &[PlanUnitWrite]) {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let changed = writes.iter().filter(|write| write.is_changed()).count();
+        self.changes = self.changes.saturating_sub(count(changed));
+        self.looks = self.looks.saturating_sub(count(read));
+        let more = self.changes > 0 && count(read) == self.page;
+        self.page = if more { (self.page * 2).min(self.looks) } else { 0 };
+    }
 }
 
 #[async_trait]
@@ -359,14 +472,18 @@ pub trait Plans: Send + Sync {
     /// Completes the list of units of a draft.
     async fn freeze_plan(&self, id: PlanId, at: Timestamp) -> Result<Written>;
 
-    /// Removes up to `limit` units of a draft, and the draft once it has none. Returns whether units are left.
+    /// Removes up to `limit` units of a draft, and the draft once it has none. Returns whether units are left. A draft of which
+    /// units were removed cannot be applied.
     async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool>;
 
     /// Plans by id; unknown ids are omitted.
     async fn plans_by_id(&self, ids: &[PlanId]) -> Result<Vec<PlanRecord>>;
 
-    /// A page of plans with ids below `before`, the newest first.
+    /// A page of plans with ids below `before`, the newest first, without those whose action this version does not know.
     async fn plans_page(&self, before: PlanId, limit: u32) -> Result<Vec<PlanRecord>>;
+
+    /// Plans that run or are paused, the newest first, without those whose action this version does not know.
+    async fn live_plans(&self, limit: u32) -> Result<Vec<PlanRecord>>;
 
     /// A page of the units of a plan with ids above `after`, by id: all, or those with an outcome.
     async fn plan_units_page(
@@ -377,14 +494,34 @@ pub trait Plans: Send + Sync {
         limit: u32,
     ) -> Result<Vec<PlanUnitRecord>>;
 
-    /// The units of a plan, counted by frozen state, cause, prediction and outcome. Reads all units.
+    /// The units of a plan, counted by frozen state, cause, outcome and why they are not changed, the most units first. Reads
+    /// counts that are kept with every write, or all units of a plan that was made before migration 0019.
     async fn plan_unit_counts(&self, id: PlanId) -> Result<Vec<PlanUnitCount>>;
+
+    /// The same from the units themselves: reads all.
+    async fn count_plan_units(&self, id: PlanId) -> Result<Vec<PlanUnitCount>>;
+
+    /// The units of a plan that ended after they were tried again, counted by outcome in about `periods` periods of the same
+    /// length, from the first outcome to the last. Empty for plans that were made before migration 0019.
+    async fn plan_outcomes(&self, id: PlanId, periods: u32) -> Result<Vec<PlanOutcomeCount>>;
+
+    /// Units of a kind by id, as they are now and without their data; unknown ids are omitted.
+    async fn units_by_id(&self, kind: UnitKind, ids: &[i64]) -> Result<Vec<PlanUnit>>;
+
+    /// Notes why the plan must not change some units that it has not come to: what the store does not know. Stale if the
+    /// lease is lost.
+    async fn refuse_plan_units(
+        &self,
+        lease: LeaseRef,
+        refusals: &[(i64, String)],
+    ) -> Result<Written>;
 
     /// Carries out an operator's order, with a journal entry.
     async fn change_plan(&self, id: PlanId, order: &PlanOrder, by: &Operator)
     -> Result<PlanChange>;
 
-    /// Claims plans that have work and no executor, or one whose lease has ended; the oldest first.
+    /// Claims plans that have work and no executor, or one whose lease has ended; the oldest first. Plans whose action this
+    /// version does not know are left to newer ones.
     async fn claim_plans(&self, claim: &PlanClaim) -> Result<Vec<PlanRecord>>;
 
     /// Extends the lease, and returns the plan as it is. `None`, as in the methods below, if the lease is lost.
@@ -393,12 +530,13 @@ pub trait Plans: Send + Sync {
     async fn release_plan(&self, lease: LeaseRef) -> Result<Written>;
 
     /// Takes the next units of a running plan, changes those that are as they were frozen, and notes the outcomes, in one
-    /// transaction. Each changed unit has the journal entry of an operator's action, which names the plan.
+    /// transaction. Each changed unit has the journal entry of an operator's action, which names the plan. Changes nothing
+    /// if another step was made since the batch was decided.
     async fn step_plan(
         &self,
         lease: LeaseRef,
         batch: &PlanBatch,
-        time: PlanTime,
+        at: Timestamp,
     ) -> Result<Option<PlanRecord>>;
 
     /// Looks at pending units with ids above `after`, and notes the outcomes of those that have ended. Also returns the id

@@ -8,11 +8,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{Epoch, RunId, SampleId};
+use redrive_core::{Epoch, PlanId, RunId, SampleId};
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptRecord, JournalEntry, LedgerPlace, Operator, Result, RunRecord, SampleRecord, UnitKind,
+    AttemptRecord, JournalEntry, LedgerPlace, Operator, PlanRecord, Result, RunRecord,
+    SampleRecord, UnitKind,
 };
 
 /// Selects units to prune.
@@ -28,6 +29,11 @@ pub struct PruneFilter {
 }
 
 impl PruneFilter {
+    /// False if a queue or a pipeline is named.
+    pub fn takes_plans(&self) -> bool {
+        self.queue.is_none() && self.pipeline.is_none()
+    }
+
     /// False if only a pipeline is named.
     pub fn takes_runs(&self) -> bool {
         self.pipeline.is_none() || self.queue.is_some()
@@ -70,6 +76,16 @@ impl PrunedSamples {
     }
 }
 
+/// A plan to remove, as it was archived with all its units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanPrune {
+    pub id: PlanId,
+    pub epoch: Epoch,
+    pub by: Operator,
+    /// The most units of one transaction.
+    pub limit: u32,
+}
+
 /// A prune, for the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PruneRecord {
@@ -103,11 +119,18 @@ impl PruneRecord {
     }
 
     /// The journal entry after everything was removed.
-    pub fn end_entry(&self, runs: Pruned, samples: Pruned, at: Timestamp) -> JournalEntry {
+    pub fn end_entry(
+        &self,
+        runs: Pruned,
+        samples: Pruned,
+        plans: u64,
+        at: Timestamp,
+    ) -> JournalEntry {
         let details = json!({
             "name": self.name,
             "runs": runs.units,
             "samples": samples.units,
+            "plans": plans,
             "attempts": runs.attempts.saturating_add(samples.attempts),
         });
         JournalEntry {
@@ -145,6 +168,16 @@ pub trait Pruning: Send + Sync {
         limit: u32,
     ) -> Result<Vec<SampleRecord>>;
 
+    /// A page of prunable plans with ids above `after`, by id: done, aborted or undone before, with no pending unit.
+    async fn prunable_plans(
+        &self,
+        filter: &PruneFilter,
+        after: PlanId,
+        limit: u32,
+    ) -> Result<Vec<PlanRecord>>;
+
+    async fn count_prunable_plans(&self, filter: &PruneFilter) -> Result<u64>;
+
     async fn count_prunable_runs(&self, filter: &PruneFilter) -> Result<u64>;
 
     async fn count_prunable_samples(&self, filter: &PruneFilter) -> Result<u64>;
@@ -175,4 +208,25 @@ pub trait Pruning: Send + Sync {
         filter: &PruneFilter,
         samples: &[ExportedUnit],
     ) -> Result<Pruned>;
+
+    /// Removes a page of the units of a plan that is unchanged since it was archived and may still be pruned, and the plan
+    /// once it has none. The first removal has a journal entry `plan.prune`. Without a journal entry with this
+    /// [key](PruneRecord::key), nothing is removed.
+    async fn prune_plan(
+        &self,
+        key: &str,
+        filter: &PruneFilter,
+        plan: &PlanPrune,
+    ) -> Result<PrunedPlan>;
+}
+
+/// What [`Pruning::prune_plan`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrunedPlan {
+    /// So many units were removed; there may be more.
+    Units(u64),
+    /// The plan was removed.
+    Gone,
+    /// The plan has changed, or was removed by others; nothing was removed.
+    Left,
 }

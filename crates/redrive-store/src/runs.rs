@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Number, Value};
 
 use crate::{
-    Backlog, DataEdit, FromRow, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES,
-    Operator, PageLimit, PausedQueue, QueueStats, Result, RowReader, RunChange, Selection,
-    WorkerId, Written,
+    Backlog, DataEdit, FromRow, GatePass, GateRules, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES,
+    MAX_PAYLOAD_BYTES, Operator, PageLimit, PassedGates, PausedQueue, QueueStats, Result,
+    RowReader, RunChange, Selection, WorkerId, Written,
     json_text::{json_text, optional_json_text},
 };
 
@@ -284,7 +284,25 @@ pub enum Categories {
     Only(Vec<String>),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Categories {
+    /// Those that are named; none if all are meant.
+    pub fn named(&self) -> &[String] {
+        match self {
+            Self::All => &[],
+            Self::Only(named) => named,
+        }
+    }
+
+    /// Whether a category is one of them.
+    pub fn among(&self, category: &String) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(named) => named.contains(category),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub struct ClaimRequest {
     pub queue: String,
     pub categories: Categories,
@@ -295,6 +313,8 @@ pub struct ClaimRequest {
     pub lease_until: Timestamp,
     /// The wall clock time by which a retry must be due.
     pub now: Timestamp,
+    /// The gates that the runs pass, with their category as the key.
+    pub gates: GateRules,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -307,6 +327,8 @@ pub struct ClaimedRun {
     pub attempt: AttemptNumber,
     pub epoch: Epoch,
     pub history: History,
+    /// How the run passed its gates.
+    pub pass: GatePass,
 }
 
 impl FromRow for ClaimedRun {
@@ -324,6 +346,7 @@ impl FromRow for ClaimedRun {
                 lost: 0,
                 first_attempt_at: row.optional_timestamp()?,
             },
+            pass: GatePass::default(),
         })
     }
 }
@@ -363,6 +386,8 @@ pub struct RunFinish {
     pub ended_at: Timestamp,
     pub worker: WorkerId,
     pub completion: RunCompletion,
+    /// The gates that the run has passed; `None` if its queue has none.
+    pub gates: Option<PassedGates>,
 }
 
 #[async_trait]
@@ -372,7 +397,7 @@ pub trait Runs: Send + Sync {
 
     /// Claims the next runs of a queue: `discovered`, or `error` with a due retry; in the requested
     /// categories; oldest `submitted_at` first, then by id (RUN-2). The result has the same order.
-    /// Claims nothing from a paused queue.
+    /// Claims nothing from a paused queue, and nothing that a gate keeps back (GAT-3).
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>>;
 
     /// Finishes attempts: state, ledger row and journal row, each run in isolation, guarded by its

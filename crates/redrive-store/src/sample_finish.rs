@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use redrive_core::{
-    Cause, Decision, Failure, Message, PipelineProgress, PipelineRules, PipelineRunId,
+    Cause, Decision, Failure, History, Message, PipelineProgress, PipelineRules, PipelineRunId,
     PipelineStatus, PipelineStep, SampleEvent, SampleId, SampleOutcome, SampleState, SampleStatus,
     Unit,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, AttemptRecord, JournalEntry, PipelineRunRecord, SampleCompletion, SampleFinish,
-    UnitKind, UnitRow, WorkerId,
+    AttemptOutcome, AttemptRecord, JournalEntry, LeaseRef, PipelineRunRecord, SampleCompletion,
+    SampleFinish, UnitKind, UnitRow, WorkerId,
 };
 
 /// The stage name of a source line that failed before the first stage.
@@ -41,6 +41,10 @@ pub struct SampleColumns<'a> {
 }
 
 impl SampleFinish {
+    pub fn lease(&self) -> LeaseRef {
+        LeaseRef { id: self.id.0, epoch: self.epoch }
+    }
+
     pub fn event(&self) -> SampleEvent {
         match &self.completion {
             SampleCompletion::Answered(_) if self.last_stage => SampleEvent::Complete,
@@ -53,6 +57,13 @@ impl SampleFinish {
                 SampleEvent::GiveUp
             }
         }
+    }
+
+    /// Whether the stage answered at the first attempt: the sample leaves the stage without history.
+    pub fn passes_at_once(&self) -> bool {
+        matches!(self.completion, SampleCompletion::Answered(_))
+            && self.attempt.0 == 1
+            && self.history == History::default()
     }
 
     /// Whether the sample can be claimed again, now or later.

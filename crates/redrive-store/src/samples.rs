@@ -1,5 +1,7 @@
 //! Samples of pipelines: added, claimed at a stage, finished and read.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
@@ -7,10 +9,12 @@ use redrive_core::{
     SampleStatus,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
-    DataEdit, FromRow, LeaseRef, Operator, PageLimit, PipelineRunRecord, Result, RowReader,
-    SOURCE_STAGE, SampleChange, Selection, Served, SourcePosition, WorkerId, Written,
+    DataEdit, FromRow, GatePass, GateRules, LeaseRef, LetThrough, MAX_NAME_BYTES, Operator,
+    PageLimit, PassedGates, PipelineRunRecord, Result, RowReader, SOURCE_STAGE, SampleChange,
+    Selection, Served, SourcePosition, WorkerId, Written,
     json_text::{is_unread, optional_json_text},
 };
 
@@ -160,7 +164,7 @@ impl SampleRecord {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SampleClaim {
     pub served: Served,
     pub stage: u32,
@@ -171,6 +175,70 @@ pub struct SampleClaim {
     pub lease_until: Timestamp,
     /// The wall clock time by which a retry must be due. Due retries come first.
     pub now: Timestamp,
+    /// The gates that the samples pass at this stage.
+    pub gates: GateRules,
+    /// Where the data of a sample has the key that it passes divided gates with: a JSON pointer.
+    pub gate_key: Option<String>,
+}
+
+impl SampleClaim {
+    /// What a sample with this data passes the gates with.
+    pub fn key_of(&self, data: &str) -> String {
+        let Some(pointer) = &self.gate_key else { return String::new() };
+        let data: Value = serde_json::from_str(data).unwrap_or_default();
+        gate_key_at(&data, pointer)
+    }
+}
+
+/// The samples that a claim behind gates takes, each with its key.
+#[derive(Debug, Default)]
+pub struct ChosenSamples {
+    /// In the order in which they could be claimed.
+    pub ids: Vec<i64>,
+    places: HashMap<SampleId, (usize, String)>,
+}
+
+impl ChosenSamples {
+    /// Among those that could be claimed, in their order. `most` is how many may have each key.
+    pub fn of(candidates: Vec<(SampleId, String)>, limit: u32, most: &[(String, u32)]) -> Self {
+        let mut left: HashMap<&str, u32> =
+            most.iter().map(|(key, most)| (key.as_str(), *most)).collect();
+        let mut chosen = Self::default();
+        for (id, key) in candidates {
+            let Some(left) = left.get_mut(key.as_str()).filter(|left| **left > 0) else { continue };
+            if chosen.ids.len() >= limit as usize {
+                break;
+            }
+            *left -= 1;
+            chosen.places.insert(id, (chosen.ids.len(), key));
+            chosen.ids.push(id.0);
+        }
+        chosen
+    }
+
+    /// Databases return changed rows in no particular order.
+    pub fn sort(&self, claimed: &mut [ClaimedSample]) {
+        claimed.sort_by_key(|sample| self.places.get(&sample.id).map(|(place, _)| *place));
+    }
+
+    pub fn units(&self, claimed: &[ClaimedSample]) -> Vec<LetThrough<'_>> {
+        let unit = |sample: &ClaimedSample| {
+            let key = self.places.get(&sample.id).map_or("", |(_, key)| key.as_str());
+            LetThrough { id: sample.id.0, epoch: sample.epoch.0, key }
+        };
+        claimed.iter().map(unit).collect()
+    }
+}
+
+/// The text at a place of some data, as the key of a gate: empty if there is none.
+pub fn gate_key_at(data: &Value, pointer: &str) -> String {
+    let mut key = match data.pointer(pointer) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.replace('\0', ""),
+        Some(other) => other.to_string(),
+    };
+    key.truncate(key.floor_char_boundary(MAX_NAME_BYTES));
+    key
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +252,8 @@ pub struct ClaimedSample {
     pub epoch: Epoch,
     /// The history at this stage.
     pub history: History,
+    /// How the sample passed the gates of the stage.
+    pub pass: GatePass,
 }
 
 impl FromRow for ClaimedSample {
@@ -200,6 +270,7 @@ impl FromRow for ClaimedSample {
                 lost: 0,
                 first_attempt_at: row.optional_timestamp()?,
             },
+            pass: GatePass::default(),
         })
     }
 }
@@ -238,6 +309,8 @@ pub struct SampleFinish {
     /// clock.
     pub keep_until: Option<Timestamp>,
     pub completion: SampleCompletion,
+    /// The gates that the sample has passed; `None` if its stage has none.
+    pub gates: Option<PassedGates>,
 }
 
 /// The result of finishing an attempt at a sample.

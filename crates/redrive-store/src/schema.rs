@@ -36,6 +36,10 @@ macro_rules! migrations {
             13, "0013", "causes";
             14, "0014", "run_claims";
             15, "0015", "plans";
+            16, "0016", "run_states";
+            17, "0017", "room_for_updates";
+            18, "0018", "gates";
+            19, "0019", "plan_counts";
         }
     };
     ($($version:literal, $number:literal, $name:literal;)*) => {

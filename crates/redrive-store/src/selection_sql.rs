@@ -8,8 +8,10 @@ use crate::{Selection, SelectionTerm as Term, StateFilter, TermValue};
 pub struct SelectionSql {
     terms: &'static [(Term, &'static str)],
     status: &'static str,
-    /// Where units are read from, for queries with a `{runs}`, and states that no status tells.
+    /// Where units are read from, for queries with a `{runs}`: all of them, and those with a status or a failure. And states
+    /// that no status tells.
     rows: &'static str,
+    stated_rows: &'static str,
     states: &'static [StateSql],
     /// What is true of all units with a status, and names a partial index for a database that does not know.
     implied: &'static [(&'static str, &'static str)],
@@ -69,6 +71,7 @@ impl SelectionSql {
         terms: &[(Term::Queue, "queue = {}"), (Term::Category, "category = {}")],
         status: "status",
         rows: "",
+        stated_rows: "",
         states: &[],
         implied: &[("processing", "lease_owner IS NOT NULL")],
         waiting: "next_retry_at IS NOT NULL",
@@ -86,6 +89,7 @@ impl SelectionSql {
         terms: &[(Term::Upload, "upload = {}"), (Term::Group, "group_name = {}")],
         status: "status",
         rows: "",
+        stated_rows: "",
         states: &[],
         implied: &[],
         waiting: "",
@@ -109,6 +113,7 @@ impl SelectionSql {
         ],
         status: "state.status",
         rows: "",
+        stated_rows: "",
         states: &[],
         implied: &[],
         waiting: "",
@@ -126,6 +131,7 @@ impl SelectionSql {
         terms: &[(Term::Pipeline, "pipeline = {}")],
         status: "status",
         rows: "",
+        stated_rows: "",
         states: &[],
         implied: &[],
         waiting: "",
@@ -143,6 +149,7 @@ impl SelectionSql {
         ],
         status: "samples.status",
         rows: "",
+        stated_rows: "",
         states: &[],
         implied: &[],
         waiting: "samples.next_retry_at IS NOT NULL",
@@ -156,8 +163,13 @@ impl SelectionSql {
         }),
     };
 
-    pub const fn stored_in(self, rows: &'static str, states: &'static [StateSql]) -> Self {
-        Self { rows, states, ..self }
+    pub const fn stored_in(
+        self,
+        rows: &'static str,
+        stated_rows: &'static str,
+        states: &'static [StateSql],
+    ) -> Self {
+        Self { rows, stated_rows, states, ..self }
     }
 
     /// Puts the conditions of a selection in the place of `{selection}`, and its values after the parameters that the
@@ -169,7 +181,9 @@ impl SelectionSql {
         dialect: SqlDialect,
         parameters: usize,
     ) -> (String, Vec<TermValue>) {
-        let (mut conditions, mut values, mut rows) = (Vec::new(), Vec::new(), self.rows);
+        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        let is_stated = selection.state.is_some() || selection.is_about_failures();
+        let mut rows = if is_stated { self.stated_rows } else { self.rows };
         if let Some(StateFilter { status, waiting }) = selection.state {
             match self.states.iter().find(|state| state.status == status) {
                 Some(state) => {

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
-    Causes, Figures, Items, Journal, Leases, Ledger, Partitions, Pipelines, Plans, Pruning, Result,
-    Runs, Samples, SchemaStatus,
+    Causes, Figures, Gates, Items, Journal, Leases, Ledger, Partitions, Pipelines, Plans, Pruning,
+    Result, Runs, Samples, SchemaStatus,
 };
 
 #[async_trait]
@@ -23,6 +23,7 @@ pub trait Store:
     + Figures
     + Causes
     + Plans
+    + Gates
 {
     /// The lease clock. It does not jump when the wall clock is set, and every process that shares
     /// the store reads the same time.

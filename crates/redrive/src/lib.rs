@@ -225,11 +225,11 @@ pub use redrive_retry::{
 };
 #[cfg(feature = "engine")]
 pub use redrive_store::{
-    AuditContext, Categories, DeadCause, InvalidRun, ItemGroup, ItemRecord, Lane, NewItem,
-    NewPipelineRun, NewRun, Operator, PartitionAction, PartitionRecord, PipelineAction,
-    PipelineChange, PipelineRunRecord, PruneFilter, PrunedSamples, RunChange, RunRecord,
-    SampleChange, SampleRecord, Selection, SourcePosition, StageCount, StageStats, Store,
-    SubmittedRun, Verdict,
+    AuditContext, Categories, DeadCause, DeclaredGate, GatePlace, GateRule, InvalidRun, ItemGroup,
+    ItemRecord, Lane, NewItem, NewPipelineRun, NewRun, Operator, PartitionAction, PartitionRecord,
+    PipelineAction, PipelineChange, PipelineRunRecord, PruneFilter, PrunedSamples, RunChange,
+    RunRecord, SampleChange, SampleRecord, Selection, SourcePosition, StageCount, StageStats,
+    Store, SubmittedRun, Verdict,
 };
 #[cfg(feature = "engine")]
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};
@@ -238,5 +238,5 @@ pub use stores::{OpenError, SynchronousMode, migrator, open, open_migrated_store
 #[cfg(feature = "config")]
 pub use wiring::{
     BuildError, build_calendar, build_notifier, build_partition_rules, build_pipeline, build_queue,
-    build_source, build_upload,
+    build_source, build_upload, declared_gates,
 };

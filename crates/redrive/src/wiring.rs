@@ -14,7 +14,7 @@ use redrive_engine::{
     Source, Stage, StreamHandler, StreamSpec, UploadObserver, UploadPlan, ValidationHandler,
     ValidationRules, WorkerLimits, build_uploader, traces::Traces,
 };
-use redrive_store::{Categories, Store, WorkerId};
+use redrive_store::{Categories, DeclaredGate, GatePlace, GateRule, Store, UnitKind, WorkerId};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -66,7 +66,41 @@ pub fn build_queue(declared: &config::QueueConfig, folder: &Path) -> Result<Queu
     };
     queue.time_limit = declared.limits.timeout;
     queue.limits = limits(declared.limits);
-    Ok(queue)
+    Ok(queue.with_gates(declared.gates.iter().map(gate_rule).collect()))
+}
+
+fn gate_rule(declared: &config::GateConfig) -> GateRule {
+    GateRule {
+        name: declared.name.clone(),
+        is_keyed: declared.per.is_some(),
+        settings: declared.settings,
+    }
+}
+
+/// The gates of a configuration, with all places whose units pass them.
+pub fn declared_gates(config: &config::Config) -> Vec<DeclaredGate> {
+    let place = |kind, place: &str| GatePlace { kind, place: place.to_owned() };
+    let places = |gate: &config::GateConfig| {
+        let queues = config.queues.iter().filter(|queue| queue.gates.contains(gate));
+        let queues = queues.map(|queue| place(UnitKind::Run, &queue.name));
+        let sources = config.sources.iter().filter(|source| source.gates.contains(gate));
+        let sources = sources.map(|source| place(UnitKind::Partition, &source.name));
+        let stages = config.pipelines.iter().flat_map(|pipeline| {
+            let stages = pipeline.stages.iter().filter(|stage| stage.gates.contains(gate));
+            let named = |stage: &config::StageConfig| format!("{}/{}", pipeline.name, stage.name);
+            stages.map(move |stage| place(UnitKind::Sample, &named(stage)))
+        });
+        let uploads = config.uploads.iter().filter(|upload| upload.gates.contains(gate));
+        let uploads = uploads.map(|upload| place(UnitKind::Item, &upload.name));
+        queues.chain(sources).chain(stages).chain(uploads).collect()
+    };
+    let declare = |gate: &config::GateConfig| DeclaredGate {
+        name: gate.name.clone(),
+        per: gate.per.clone(),
+        key: gate.key.clone(),
+        places: places(gate),
+    };
+    config.gates.iter().map(declare).collect()
 }
 
 pub fn build_notifier(
@@ -83,6 +117,7 @@ pub fn build_notifier(
             aborts: notifies(config::NotifyEvent::Abort),
             dead_letters: dead_letters.then_some(declared.dead_letters_every),
             cause_returns: notifies(config::NotifyEvent::CauseReturn),
+            gates: notifies(config::NotifyEvent::Gate),
         },
         queue: build_queue(&declared.queue, folder)?,
     })
@@ -113,20 +148,20 @@ pub fn build_source(
     }
     source.time_limit = time_limit;
     source.limits = limits(declared.limits);
-    Ok(source)
+    Ok(source.with_gates(declared.gates.iter().map(gate_rule).collect()))
 }
 
 /// Builds the sender of an upload's groups, with retries unless `disable-retry` is set.
 pub fn build_upload(
     declared: &config::UploadConfig,
-    folder: &Path,
+    config: &config::Config,
     store: Arc<dyn Store>,
     content: Arc<dyn Content>,
     worker: WorkerId,
     observer: Option<UploadObserver>,
     traces: Traces,
 ) -> Result<GroupUpload, BuildError> {
-    let name = &declared.name;
+    let (name, folder) = (&declared.name, config.folder.as_path());
     let check = HandlerBuilder { folder, owner: format!("the check of upload {name:?}") };
     let ready = declared.ready.as_ref().map(|ready| check.handler(ready));
     let http = HttpUpload {
@@ -146,6 +181,8 @@ pub fn build_upload(
         giveup_file: giveup_file.clone(),
         observer,
         traces,
+        gates: declared.gates.iter().map(gate_rule).collect(),
+        declared_gates: declared_gates(config),
     };
     let uploader = build_uploader(plan, store.clone(), content).map_err(|source| {
         let owner = format!("upload {name:?}");
@@ -185,6 +222,8 @@ pub fn build_pipeline(
             .with_config(&stage_definition(&declared.handler));
         stage.time_limit = declared.limits.timeout;
         stage.limits = limits(declared.limits);
+        let gates = declared.gates.iter().map(gate_rule).collect();
+        let stage = stage.with_gates(gates, declared.gate_key().map(str::to_owned));
         Ok(pipeline.with_stage(stage))
     })
 }

@@ -1,7 +1,9 @@
 //! The declared queues, sources, uploads, pipelines and stages as rows.
 
+use redrive::GateTrip;
 use redrive::config::{
-    PipelineConfig, QueueConfig, SampleSourceConfig, SourceConfig, StageConfig, UploadConfig,
+    GateConfig, PipelineConfig, QueueConfig, SampleSourceConfig, SourceConfig, StageConfig,
+    UploadConfig,
 };
 use redrive_ops::{
     views::PolicyView,
@@ -16,10 +18,76 @@ use super::shared_fields::{
 use crate::output::{TableColumn, TableRow};
 
 #[derive(Debug, Serialize)]
+pub(crate) struct GateRow<'a> {
+    name: &'a str,
+    per: Option<&'a str>,
+    key: Option<&'a str>,
+    rate: Option<String>,
+    concurrency: Option<u32>,
+    trip: Option<Value>,
+    base_s: Value,
+    cap_s: Value,
+    #[serde(skip)]
+    gate: &'a GateConfig,
+}
+
+impl<'a> GateRow<'a> {
+    pub(crate) fn new(gate: &'a GateConfig) -> Self {
+        let settings = &gate.settings;
+        let trip = settings.trip().map(|trip| {
+            json!({ "failures": trip.failures, "of": trip.of, "within_s": seconds(trip.within) })
+        });
+        Self {
+            name: &gate.name,
+            per: gate.per.as_deref(),
+            key: gate.key.as_deref(),
+            rate: settings.rate().map(|rate| rate.to_string()),
+            concurrency: settings.concurrency(),
+            trip,
+            base_s: seconds(settings.period(1)),
+            cap_s: seconds(settings.period(u32::MAX)),
+            gate,
+        }
+    }
+}
+
+fn names_of(gates: &[GateConfig]) -> Vec<&str> {
+    gates.iter().map(|gate| gate.name.as_str()).collect()
+}
+
+impl TableRow for GateRow<'_> {
+    const COLUMNS: &'static [TableColumn] = &[
+        TableColumn::text("name"),
+        TableColumn::text("per"),
+        TableColumn::text("rate"),
+        TableColumn::text("concurrency"),
+        TableColumn::text("trips"),
+        TableColumn::text("closed for"),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let settings = &self.gate.settings;
+        let trip = settings.trip().map(|trip| {
+            let GateTrip { failures, of, within } = trip;
+            format!("above {failures} of {of} within {}", human(within))
+        });
+        vec![
+            self.name.to_owned(),
+            self.per.unwrap_or_default().to_owned(),
+            self.rate.clone().unwrap_or_default(),
+            self.concurrency.map(|many| many.to_string()).unwrap_or_default(),
+            trip.unwrap_or_default(),
+            format!("{} to {}", human(settings.period(1)), human(settings.period(u32::MAX))),
+        ]
+    }
+}
+
+#[derive(Debug, Serialize)]
 pub(crate) struct QueueRow<'a> {
     name: &'a str,
     handler: HandlerView<'a>,
     policy: PolicyView,
+    gates: Vec<&'a str>,
     categories: Option<&'a [String]>,
     #[serde(flatten)]
     limits: LimitFields,
@@ -33,6 +101,7 @@ impl<'a> QueueRow<'a> {
             name: &queue.name,
             handler: HandlerView(&queue.handler),
             policy: view("queue", &queue.name, &queue.policy),
+            gates: names_of(&queue.gates),
             categories: queue.categories.as_deref(),
             limits: queue.limits.into(),
             queue,
@@ -45,6 +114,7 @@ impl TableRow for QueueRow<'_> {
         TableColumn::text("name"),
         TableColumn::text("handler"),
         TableColumn::text("policy"),
+        TableColumn::text("gates"),
         TableColumn::text("categories"),
         TableColumn::number("concurrency"),
         TableColumn::number("timeout"),
@@ -55,6 +125,7 @@ impl TableRow for QueueRow<'_> {
             self.name.to_owned(),
             self.handler.to_string(),
             self.queue.policy.title().to_owned(),
+            self.gates.join(", "),
             match self.categories {
                 None => "all".to_owned(),
                 Some([]) => "none".to_owned(),
@@ -75,6 +146,7 @@ pub(crate) struct SourceRow<'a> {
     schema_version: Option<&'a str>,
     validate: Value,
     policy: PolicyView,
+    gates: Vec<&'a str>,
     schedule: Option<Value>,
     backfill_share: f64,
     #[serde(flatten)]
@@ -93,6 +165,7 @@ impl<'a> SourceRow<'a> {
             schema_version: source.schema_version.as_deref(),
             validate: validate(&source.validate),
             policy: view("source", &source.name, &source.policy),
+            gates: names_of(&source.gates),
             schedule: source.schedule.as_ref().map(schedule),
             backfill_share: source.backfill_share,
             limits: source.limits.into(),
@@ -108,6 +181,7 @@ impl TableRow for SourceRow<'_> {
         TableColumn::number("queries"),
         TableColumn::text("extract"),
         TableColumn::text("policy"),
+        TableColumn::text("gates"),
         TableColumn::text("scheduled from"),
         TableColumn::text("daily at (utc)"),
     ];
@@ -123,6 +197,7 @@ impl TableRow for SourceRow<'_> {
             self.queries.len().to_string(),
             self.extract.to_string(),
             self.source.policy.title().to_owned(),
+            self.gates.join(", "),
             from,
             at,
         ]
@@ -143,6 +218,7 @@ pub(crate) struct UploadRow<'a> {
     disable_retry: bool,
     max_in_call_retries: u32,
     policy: PolicyView,
+    gates: Vec<&'a str>,
 }
 
 impl<'a> UploadRow<'a> {
@@ -160,6 +236,7 @@ impl<'a> UploadRow<'a> {
             disable_retry: upload.disable_retry,
             max_in_call_retries: upload.max_in_call_retries,
             policy: view("upload", &upload.name, &upload.policy),
+            gates: names_of(&upload.gates),
         }
     }
 }
@@ -252,6 +329,7 @@ pub(crate) struct StageRow<'a> {
     name: &'a str,
     handler: HandlerView<'a>,
     policy: PolicyView,
+    gates: Vec<&'a str>,
     #[serde(flatten)]
     limits: LimitFields,
     #[serde(skip)]
@@ -266,6 +344,7 @@ impl<'a> StageRow<'a> {
             name: &stage.name,
             handler: HandlerView(&stage.handler),
             policy: view("stage", &format!("{pipeline}/{}", stage.name), &stage.policy),
+            gates: names_of(&stage.gates),
             limits: stage.limits.into(),
             pipeline,
             stage,
@@ -279,6 +358,7 @@ impl TableRow for StageRow<'_> {
         TableColumn::text("stage"),
         TableColumn::text("handler"),
         TableColumn::text("policy"),
+        TableColumn::text("gates"),
         TableColumn::number("concurrency"),
         TableColumn::number("timeout"),
     ];
@@ -289,6 +369,7 @@ impl TableRow for StageRow<'_> {
             self.name.to_owned(),
             self.handler.to_string(),
             self.stage.policy.title().to_owned(),
+            self.gates.join(", "),
             self.stage.limits.concurrency.to_string(),
             human(self.stage.limits.timeout),
         ]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     notifiers::NotifierRow,
-    rows::{PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
+    rows::{GateRow, PipelineRow, QueueRow, SourceRow, StageRow, UploadRow},
 };
 use crate::{
     commands::policy::PolicyListRow,
@@ -34,6 +34,7 @@ pub(crate) struct ConfigSummary<'a> {
     prune: Value,
     up: Value,
     policies: Vec<PolicyListRow>,
+    gates: Vec<GateRow<'a>>,
     queues: Vec<QueueRow<'a>>,
     sources: Vec<SourceRow<'a>>,
     uploads: Vec<UploadRow<'a>>,
@@ -103,6 +104,7 @@ impl<'a> ConfigSummary<'a> {
             prune: json!({ "export": config.prune.export }),
             up: json!({ "submit": config.up.submit, "pipelines": config.up.pipelines }),
             policies: policies.iter().map(|it| PolicyListRow(PolicyView::new(it))).collect(),
+            gates: config.gates.iter().map(GateRow::new).collect(),
             queues: config.queues.iter().map(QueueRow::new).collect(),
             sources: config.sources.iter().map(SourceRow::new).collect(),
             uploads: config.uploads.iter().map(UploadRow::new).collect(),
@@ -118,6 +120,7 @@ impl<'a> ConfigSummary<'a> {
         let output = context.output;
         output.record(self)?;
         output.section("policies", &self.policies)?;
+        output.section("gates", &self.gates)?;
         output.section("queues", &self.queues)?;
         output.section("sources", &self.sources)?;
         output.section("uploads", &self.uploads)?;

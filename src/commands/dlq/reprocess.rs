@@ -9,16 +9,17 @@ use std::{
 
 use clap::Args;
 use redrive::{
-    Operator, PipelineRunId, PipelineStatus, SampleId, SampleRecord, SampleStatus, Unit,
+    Operator, PipelineRunId, PipelineStatus, PlanId, SampleId, SampleRecord, SampleStatus, Unit,
 };
 use redrive_ops::{
-    ActionOptions, CONFIRM_ABOVE, ChangeRequest, ChangeResult, SampleAction, UnitAction,
-    UnitChange, views::SampleView,
+    ActionOptions, CONFIRM_ABOVE, ChangeRequest, ChangeResult, Changeable, SampleAction,
+    UnitAction, UnitChange, views::SampleView,
 };
-use redrive_store::{MAX_BATCH, Written};
+use redrive_store::{MAX_BATCH, PlanAction, UnitKind, Written};
 
 use super::patch::{SetValue, read_patch};
 use crate::{
+    bulk::act_on_all,
     confirm::confirm,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
@@ -94,11 +95,28 @@ pub(crate) async fn run(
         flags: Vec::new(),
     };
     let mut ids = args.change.ids.clone();
+    if ids.is_empty() && args.set.is_empty() && args.limit.is_none() {
+        let declared = SampleView::action(SampleView::REVIVE);
+        let declared = declared.ok_or_else(|| CommandError::usage("unknown action"))?;
+        let how = (args.change.plan, args.change.how);
+        let (action, selection) = (PlanAction::ReprocessSample, &request.selection);
+        let (exit, plan) = act_on_all(&ops, declared, action, selection, how, context).await?;
+        if let Some(plan) = plan {
+            let noted = note_stopped_of(&ops, plan, context).await;
+            noted.map_err(|error| ops.store_error(error))?;
+        }
+        return Ok(exit);
+    }
+    if args.change.plan {
+        let message =
+            "a plan reprocesses what filters select: without ids, --patch, --set and --limit";
+        return Err(CommandError::usage(message));
+    }
     if ids.is_empty() {
         let limit =
             args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let matching = ops.in_states::<SampleView>(&[], &request.selection, limit).await;
-        ids = matching.map_err(|error| ops.store_error(error))?.ids;
+        ids = matching.map_err(|error| ops.store_error(error))?;
     }
     ids.sort_unstable();
     ids.dedup();
@@ -117,16 +135,21 @@ pub(crate) async fn run(
         ids = edit(&ops, &args.set, &patch, ids, (!dry_run).then_some(&by), context).await?;
     }
     // The patch gives data to samples that have none.
-    let given_data = |change: UnitChange| match &change.unit {
-        Unit::Sample { id, .. } if dry_run && patch.contains_key(id) => {
-            UnitChange { outcome: ChangeResult::WouldBeDone, why: None, ..change }
+    let given_data = |change: UnitChange| {
+        let id = match change.unit.parse() {
+            Ok(Unit::Sample { id, .. }) => Some(id),
+            _ => None,
+        };
+        match id.filter(|id| dry_run && patch.contains_key(id)) {
+            Some(_) => UnitChange { outcome: ChangeResult::WouldBeDone, why: None, ..change },
+            None => change,
         }
-        _ => change,
     };
     let action = UnitAction::Own(SampleAction::Reprocess);
     let exit = apply::<SampleView>(&ops, &action, &request, &ids, given_data, context).await?;
     if !dry_run {
-        note_stopped(&ops, &ids, context).await.map_err(|error| ops.store_error(error))?;
+        let noted = note_stopped(&ops, &ids, &mut BTreeSet::new(), context).await;
+        noted.map_err(|error| ops.store_error(error))?;
     }
     Ok(exit)
 }
@@ -135,15 +158,16 @@ pub(crate) async fn run(
 async fn note_stopped(
     ops: &OpenStore,
     samples: &[SampleId],
+    noted: &mut BTreeSet<PipelineRunId>,
     context: &Context,
 ) -> redrive_store::Result<()> {
-    let mut runs = BTreeSet::new();
-    for ids in samples.chunks(EDITS) {
-        runs.extend(ops.store().samples_by_id(ids).await?.iter().map(|sample| sample.run));
-    }
-    let ids: Vec<PipelineRunId> = runs.into_iter().collect();
+    let ids: Vec<i64> = samples.iter().map(|id| id.0).collect();
     for ids in ids.chunks(MAX_BATCH) {
-        for run in ops.store().pipeline_runs_by_id(ids).await? {
+        let samples = ops.store().units_by_id(UnitKind::Sample, ids).await?;
+        let runs = samples.iter().filter_map(|unit| Some(unit.as_sample()?.run));
+        let new: BTreeSet<PipelineRunId> = runs.filter(|run| !noted.contains(run)).collect();
+        let new: Vec<PipelineRunId> = new.into_iter().collect();
+        for run in ops.store().pipeline_runs_by_id(&new).await? {
             let (id, status) = (run.id, run.progress.status);
             if status != PipelineStatus::Running {
                 context.output.note(&format!(
@@ -152,8 +176,25 @@ async fn note_stopped(
                 ));
             }
         }
+        noted.extend(new);
     }
     Ok(())
+}
+
+/// Does the same for the samples of a plan.
+async fn note_stopped_of(
+    ops: &OpenStore,
+    plan: PlanId,
+    context: &Context,
+) -> redrive_store::Result<()> {
+    let (mut after, mut noted) = (0, BTreeSet::new());
+    loop {
+        let page = ops.store().plan_units_page(plan, None, after, MAX_BATCH as u32).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.unit_id;
+        let ids: Vec<SampleId> = page.iter().map(|unit| SampleId(unit.unit_id)).collect();
+        note_stopped(ops, &ids, &mut noted, context).await?;
+    }
 }
 
 /// Gives samples new data and returns all but those that have changed meanwhile. What cannot be changed is found before

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::{Code, Policy, Retriable};
+use redrive::{Code, PolicyRule, Retriable};
 use redrive_ops::{views::PolicyView, words::human};
 use serde::Serialize;
 
@@ -12,8 +12,31 @@ fn limit(age: Option<Duration>) -> String {
     age.map_or("no limit".to_owned(), human)
 }
 
-fn retriable(policy: &Policy) -> String {
-    match &policy.spec().retriable {
+/// Such as `code 529: base 30s, max-attempts 5`.
+fn rule(rule: &PolicyRule) -> String {
+    let overrides = &rule.overrides;
+    let attempts = |max: Option<u32>| max.map_or("none".to_owned(), |max| max.to_string());
+    let settings = [
+        ("max-attempts", overrides.max_attempts.map(attempts)),
+        ("base", overrides.base.map(human)),
+        ("multiplier", overrides.multiplier.map(|multiplier| multiplier.to_string())),
+        ("cap", overrides.cap.map(human)),
+        ("jitter", overrides.jitter.map(|jitter| jitter.to_string())),
+        ("retriable", overrides.retriable.as_ref().map(retriable)),
+    ];
+    let given = settings.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+    format!("{}: {}", rule.when, given.collect::<Vec<_>>().join(", "))
+}
+
+/// Each rule with its number.
+fn rules(rules: &[PolicyRule]) -> String {
+    let numbered = rules.iter().zip(1..).map(|(it, number)| format!("{number}. {}", rule(it)));
+    let rules: Vec<String> = numbered.collect();
+    if rules.is_empty() { "none".to_owned() } else { rules.join("; ") }
+}
+
+fn retriable(retriable: &Retriable) -> String {
+    match retriable {
         Retriable::ByClass => "by class".to_owned(),
         Retriable::All => "all".to_owned(),
         Retriable::None => "none".to_owned(),
@@ -40,11 +63,11 @@ impl TableRow for PolicyView {
         TableColumn::text("max deferrals"),
         TableColumn::text("max lost"),
         TableColumn::text("max logical age"),
+        TableColumn::text("rules"),
     ];
 
     fn cells(&self) -> Vec<String> {
-        let policy = &self.declared.policy;
-        let spec = policy.spec();
+        let spec = self.declared.policy.spec();
         let with_origin =
             |setting: &str, value: String| format!("{value}  ({})", self.declared.origin(setting));
         let lost = spec.max_lost.map_or("counted as attempts".to_owned(), |max| max.to_string());
@@ -58,11 +81,12 @@ impl TableRow for PolicyView {
             with_origin("multiplier", self.multiplier.to_string()),
             with_origin("cap", human(spec.cap)),
             with_origin("jitter", self.jitter.clone()),
-            with_origin("retriable", retriable(policy)),
+            with_origin("retriable", retriable(&spec.retriable)),
             with_origin("max-hint", human(spec.max_hint)),
             with_origin("max-deferrals", self.max_deferrals.to_string()),
             with_origin("max-lost", lost),
             with_origin("max-logical-age", limit(spec.max_logical_age)),
+            with_origin("rule", rules(&spec.rules)),
         ]
     }
 }
@@ -81,6 +105,7 @@ impl TableRow for PolicyListRow {
         TableColumn::text("backoff"),
         TableColumn::text("jitter"),
         TableColumn::text("retriable"),
+        TableColumn::number("rules"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -91,7 +116,8 @@ impl TableRow for PolicyListRow {
             limit(self.0.declared.policy.spec().max_age),
             self.0.backoff_in_words(),
             self.0.jitter.clone(),
-            retriable(&self.0.declared.policy),
+            retriable(&self.0.declared.policy.spec().retriable),
+            self.0.rules.len().to_string(),
         ]
     }
 }

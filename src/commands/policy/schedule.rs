@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use redrive::{
-    Backoff, HumanDuration, Jitter, JitterSeed, Policy, PolicyOverrides, PolicySpec, Unit,
+    Backoff, Code, Failure, HumanDuration, Jitter, JitterSeed, Policy, PolicyOverrides, PolicySpec,
+    Unit,
 };
 use redrive_ops::{KnownPolicies, Waits, parse_max_attempts, views::WaitView, words::rounded};
 use serde::Serialize;
@@ -23,6 +24,7 @@ Examples:
   redrive policy schedule --preset partition --attempts 12 --unit partition:ads/42/daily/2026-01-31
   redrive policy schedule --base 2s --cap 1m --jitter none --attempts 8 --plot
   redrive policy schedule --preset stage --jitter 50% -o json
+  redrive policy schedule --policy queue:orders --code 529
 
 The wait in row n follows the failure of attempt n. The table also shows waits after the policy gives up,
 and marks them.")]
@@ -59,6 +61,10 @@ pub(crate) struct PolicyScheduleArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(Waits::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
+
+    /// The code of the failures, such as 503 or timeout, for a policy with rules
+    #[arg(long, value_name = "CODE")]
+    code: Option<Code>,
 
     /// The unit whose waits to print; jitter differs between units
     #[arg(long, value_name = "KEY", default_value = "run:1")]
@@ -111,6 +117,8 @@ pub(crate) fn run(
     let start = args.preset.as_deref().map(|name| only(policies, name)).transpose()?;
     let in_call_retries = start.and_then(|start| start.in_call_retries);
     let policy = policy(&args, start.map(|start| &start.policy))?;
+    let failure = args.code.map(|code| Failure::reported(None, code, ""));
+    let policy = failure.map_or(policy.clone(), |failure| policy.for_failure(&failure).clone());
     let waits_ahead = Waits::new(&policy, in_call_retries, seed, &args.unit, args.attempts);
     let end = waits_ahead.end;
     let waits = WaitRow::all(&waits_ahead);

@@ -121,7 +121,7 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
     let audit = AuditContext {
         by: operator(reason),
         command: "state backfill".to_owned(),
-        filter: Some(filter),
+        filter: Some(filter.to_json().to_string()),
         flags,
     };
     let action = PartitionAction::Backfill { force_pending, lane: args.lane.into() };
@@ -144,13 +144,13 @@ pub(crate) async fn run(args: StateBackfillArgs, context: &Context) -> Result<Ex
             }
             Ok(None) => break,
             Err(error) => {
-                listing.end()?;
+                listing.end(0)?;
                 let help = "the other partitions are unchanged; run the command again for them";
                 return Err(ops.store_error(error).help(help));
             }
         }
     }
-    listing.end()
+    listing.end(0)
 }
 
 /// The names from the flag, or those of the declared source.

@@ -17,14 +17,8 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{context::Context, screen};
 
-/// The shortest pause between two queries on a terminal.
-const MIN_PAUSE: Duration = Duration::from_secs(1);
-
 /// The pause between two log lines.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
-
-/// The pause is this many times as long as the query.
-const PAUSE_FACTOR: u32 = 20;
 
 /// Shows the status until it is dropped.
 pub(super) struct StatusLine {
@@ -78,7 +72,7 @@ async fn draw(watch: &Watch, address: SocketAddr, line: &ProgressBar) {
         };
         // The address comes last, because a narrow terminal cuts off the end.
         line.set_message(format!("{status} · http://{address}"));
-        sleep(MIN_PAUSE.max(between(started, clock.now()) * PAUSE_FACTOR)).await;
+        sleep(screen::pause_after(between(started, clock.now()))).await;
     }
 }
 
@@ -152,6 +146,7 @@ mod tests {
             sources: Vec::new(),
             pipeline_runs: Vec::new(),
             activity: Vec::new(),
+            plans: Vec::new(),
             causes: Vec::new(),
             due: due.into_iter().collect(),
         }

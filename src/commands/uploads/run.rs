@@ -72,14 +72,12 @@ pub(crate) async fn run(args: UploadsRunArgs, context: &Context) -> Result<Exit,
     let worker = new_worker_id()?;
     let progress = UploadProgressDisplay::new(counts.pending, context);
     let content = context.raw(Some(&config))?.content();
-    let folder = &config.folder;
     let observer = Some(progress.observer());
     #[cfg(feature = "otel")]
     crate::spans::start(&chosen, context).await?;
     let traces = context.traces();
-    let upload =
-        build_upload(declared, folder, store.clone(), content, worker, observer, traces)
-            .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
+    let upload = build_upload(declared, &config, store.clone(), content, worker, observer, traces)
+        .map_err(|error| CommandError::new(Exit::Error, "cannot start").caused_by(error))?;
     let mut signals = Signals::new()?;
     let begin = async |now| {
         let started = upload.begin(&group, &operator(None), now).await;

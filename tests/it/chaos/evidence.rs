@@ -37,6 +37,8 @@ pub(super) struct Attempt {
     pub(super) kind: UnitKind,
     pub(super) outcome: AttemptOutcome,
     pub(super) cause: Option<Cause>,
+    /// How the failure was classified.
+    pub(super) class: Option<String>,
     pub(super) worker: String,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Timestamp,
@@ -220,6 +222,7 @@ fn attempt(row: AttemptRecord, partitions: &BTreeMap<i64, String>) -> Attempt {
         kind: row.unit.kind,
         outcome: row.outcome,
         cause: row.cause,
+        class: row.class,
         worker: row.worker,
         started_at: row.started_at,
         ended_at: row.ended_at,

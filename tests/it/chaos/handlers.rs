@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long every lease is.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
-/// What the configuration says. `URL` is where items go. What is lost is tried again for as long as it
+/// What the configuration says. `URL` is where items go, and `SERVICE` what limits the rate. What is lost is tried again for as long as it
 /// takes: how often somebody is killed must not decide how a unit ends.
 pub(super) const CONFIG: &str = r#"
 [raw]
@@ -35,6 +35,35 @@ handler = { exec = ["/bin/sh", "work.sh"] }
 lease = "2s"
 concurrency = 2
 policy = { max-attempts = 1000, base = "50ms", cap = "400ms" }
+
+# Services limit the rate of both: one gate knows it, the other one learns from refusals. Waiting behind them costs no attempt, so
+# three are enough.
+[[gate]]
+name = "metered"
+rate = "3/s"
+base = "500ms"
+cap = "2s"
+
+[[gate]]
+name = "learned"
+base = "500ms"
+cap = "2s"
+
+[[queue]]
+name = "metered"
+handler = { http = { url = "SERVICE" } }
+lease = "2s"
+concurrency = 4
+gates = ["metered"]
+policy = { max-attempts = 3, max-deferrals = 20, max-lost = 1000, base = "50ms", cap = "400ms" }
+
+[[queue]]
+name = "learned"
+handler = { http = { url = "SERVICE" } }
+lease = "2s"
+concurrency = 4
+gates = ["learned"]
+policy = { max-attempts = 3, max-deferrals = 20, max-lost = 1000, base = "50ms", cap = "400ms" }
 
 [[source]]
 name = "days"
@@ -111,6 +140,9 @@ pub(super) const STREAM_CATEGORIES: [(&str, &str); 6] = [
     ("garble", "passed"),
     ("bad", "error"),
 ];
+
+/// Queues behind gates. Their handler is a service that limits the rate.
+pub(super) const GATED_QUEUES: [&str; 2] = ["metered", "learned"];
 
 /// What a run of the pipeline reads, by what is done to each.
 pub(super) const CORN: [(&str, Grain); 7] = [

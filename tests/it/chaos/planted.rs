@@ -32,6 +32,7 @@ fn attempt(kind: UnitKind, unit: &str, which: &str, outcome: AttemptOutcome) -> 
         kind,
         outcome,
         cause: (outcome != AttemptOutcome::Success).then_some(Cause::Handler),
+        class: (outcome != AttemptOutcome::Success).then(|| "retryable".to_owned()),
         worker: "w".to_owned(),
         started_at: at(1),
         ended_at: at(2),
@@ -107,7 +108,7 @@ fn broken(evidence: &Evidence) -> Vec<&'static str> {
 type Plant = fn(&mut Evidence);
 
 /// What is planted, and the rule that it breaks.
-const PLANTED: [(&str, Plant); 14] = [
+const PLANTED: [(&str, Plant); 15] = [
     ("what was asked for is there, once, and nothing else", |it| it.runs.clear()),
     ("everything comes to the end that it should", |it| it.runs[0].1 = ended("run:1", "error")),
     ("what the store calls done was done", |it| drop(it.notes.remove(3))),
@@ -124,6 +125,11 @@ const PLANTED: [(&str, Plant); 14] = [
     ("nobody is lost to whom nothing happened", |it| {
         it.attempts[0].cause = Some(Cause::LostWorker);
         it.attempts[0].worker = "other".to_owned();
+    }),
+    ("nothing behind a gate is given up because it was refused", |it| {
+        it.runs.push((("metered".to_owned(), "1-1".to_owned()), ended("run:2", "error")));
+        let refused = attempt(UnitKind::Run, "run:2", "1", AttemptOutcome::Retrying);
+        it.attempts.push(Attempt { class: Some("rate_limited".to_owned()), ..refused });
     }),
     ("an item is acknowledged by the store only if it was by the server", |it| {
         it.receipts[0].acknowledged = false;

@@ -46,6 +46,7 @@ impl Report {
         report.tell_units(case);
         report.tell_attempts(case);
         report.tell_recoveries();
+        report.tell_gates(site, case);
         report
     }
 
@@ -135,6 +136,16 @@ impl Report {
         let twice = acknowledged.values().filter(|times| **times > 1).count();
         let received = format!("{}, {twice} acknowledged more than once", receipts.len());
         self.line("items received", received);
+    }
+
+    fn tell_gates(&mut self, site: &ServerSetup, case: &Case<'_>) {
+        self.text.push_str("\ngates, by the service behind them\n");
+        for (queue, bucket) in site.limited.buckets() {
+            self.line(&queue, bucket);
+        }
+        let told = |action| case.evidence.journal.iter().filter(|it| it.action == action).count();
+        let (closed, opened) = (told("gate.closed"), told("gate.opened"));
+        self.line("by the journal", format_args!("{closed} closed, {opened} opened"));
     }
 
     fn tell_recoveries(&mut self) {

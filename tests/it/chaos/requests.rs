@@ -28,7 +28,7 @@ const ITEMS_IN_GROUP: usize = 8;
 const ITEMS: [&str; 6] = ["fine", "fine", "flaky", "cut", "fine", "bad"];
 
 /// What an operator may do at any moment.
-const OPERATORS: [&[&str]; 8] = [
+const OPERATORS: [&[&str]; 10] = [
     &["runs", "retry", "--queue", "exec", "--yes"],
     &["runs", "cancel", "--queue", "doomed", "--yes"],
     &["dlq", "reprocess", "--pipeline", "mill", "--limit", "5", "--yes"],
@@ -36,6 +36,8 @@ const OPERATORS: [&[&str]; 8] = [
     &["state", "retry", "--source", "lost", "--force", "--clear-terminal"],
     &["queue", "pause", "stream"],
     &["queue", "resume", "stream"],
+    &["gate", "close", "metered", "--for", "700ms"],
+    &["gate", "open", "learned"],
     &["doctor", "-o", "jsonl"],
 ];
 
@@ -119,9 +121,11 @@ impl Requests {
         self.count += 1;
         let mut lines = String::new();
         for n in 0..RUNS_AT_ONCE {
-            let (queue, (category, end)) = match chance.below(8) {
+            let (queue, (category, end)) = match chance.below(11) {
                 0..4 => ("exec", *chance.pick(&EXEC_CATEGORIES)),
                 4..7 => ("stream", *chance.pick(&STREAM_CATEGORIES)),
+                7..9 => ("metered", ("fine", "passed")),
+                9..10 => ("learned", ("fine", "passed")),
                 _ => ("doomed", ("slow", "passed or cancelled")),
             };
             let key = format!("{}-{n}", self.count);

@@ -7,14 +7,14 @@ use redrive::{Cause, store::UnitKind};
 use super::{
     case::Case,
     evidence::{Attempt, Ended, Execution, Noted},
-    handlers::{CORN, CORN_TIMES, Grain, LEASE},
+    handlers::{CORN, CORN_TIMES, GATED_QUEUES, Grain, LEASE},
 };
 
 /// A rule, and what speaks against it.
 pub(super) type Rule = (&'static str, fn(&Case<'_>) -> Vec<String>);
 
 /// All of them.
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
     ("what was asked for is there, once, and nothing else", there),
     ("everything comes to the end that it should", ended_as_meant),
     ("what the store calls done was done", done),
@@ -25,6 +25,7 @@ pub(super) const RULES: [Rule; 10] = [
     ("nobody works on what another holds", alone),
     ("each loss is told", losses_told),
     ("nobody is lost to whom nothing happened", lost_in_trouble),
+    ("nothing behind a gate is given up because it was refused", refusals_cost_nothing),
 ];
 
 fn there(case: &Case<'_>) -> Vec<String> {
@@ -190,4 +191,16 @@ fn lost_in_trouble(case: &Case<'_>) -> Vec<String> {
     };
     let untroubled = rows.filter(|row| !troubled(row));
     untroubled.map(|row| format!("{row:?}")).collect()
+}
+
+/// A run that waits behind a gate while the service refuses others is refused itself a few times at most.
+fn refusals_cost_nothing(case: &Case<'_>) -> Vec<String> {
+    let gated =
+        case.evidence.runs.iter().filter(|((queue, _), _)| GATED_QUEUES.contains(&&**queue));
+    let given_up = gated.map(|(_, run)| run).filter(|run| run.status == "error");
+    let refused = given_up.filter(|run| {
+        let rows = case.evidence.attempts.iter().filter(|row| row.execution.unit == run.unit);
+        rows.filter(|row| !row.is_lost()).all(|row| row.class.as_deref() == Some("rate_limited"))
+    });
+    refused.map(|run| format!("{} is {}", run.unit, run.status)).collect()
 }

@@ -12,6 +12,7 @@ use redrive::{Clock, SystemClock, jiff::Timestamp};
 use super::{
     disk::SmallDisk,
     handlers::{CONFIG, CORN, CORN_TIMES, EXTRACT, FLOW, STAY, WORK},
+    limited_server::LimitedServer,
 };
 use crate::{
     folder::{Ended, Folder},
@@ -51,6 +52,7 @@ pub(super) struct ServerSetup {
     /// What the store or its raw partitions are on; or why there is none.
     pub(super) disk: Result<SmallDisk, String>,
     receipts: Arc<Mutex<Vec<Receipt>>>,
+    pub(super) limited: LimitedServer,
     // Last, so that what is mounted in it is gone before it.
     pub(super) folder: Folder,
 }
@@ -84,11 +86,13 @@ impl ServerSetup {
         });
         let lines = CORN.iter().cycle().take(CORN.len() * CORN_TIMES).enumerate();
         let corn = lines.map(|(n, (what, _))| format!("{{\"n\":{n},\"do\":\"{what}\"}}\n"));
-        folder.write("redrive.toml", CONFIG.replace("URL", &server.url()));
+        let limited = LimitedServer::new(folder.path().join("ledger"));
+        let config = CONFIG.replace("URL", &server.url()).replace("SERVICE", &limited.url);
+        folder.write("redrive.toml", config);
         folder.write("corn.jsonl", corn.collect::<String>());
         folder.write("work.sh", WORK).write("stay.sh", STAY);
         folder.write("extract.sh", EXTRACT).write("flow.sh", FLOW).write("ledger", "");
-        let site = Self { database, disk, receipts, folder };
+        let site = Self { database, disk, receipts, limited, folder };
         site.ask(&["db", "migrate"]).ok();
         Ok(site)
     }

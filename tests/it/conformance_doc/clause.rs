@@ -16,6 +16,7 @@ const PARTS: &[(&str, u32)] = &[
     ("FIX", 6),
     ("CAU", 5),
     ("PLN", 5),
+    ("GAT", 6),
     ("LOG", 2),
 ];
 

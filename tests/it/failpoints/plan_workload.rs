@@ -78,7 +78,7 @@ const STEPS: [Step; 22] = [
         "--detach",
     ]),
     Step::plain(&["plan", "pause", "1"]),
-    Step::plain(&["plan", "resume", "1"]),
+    Step::plain(&["plan", "resume", "1", "--detach"]),
     EXECUTE,
     NEW_RETRY,
     Step::plain(&["plan", "apply", "2"]),
@@ -156,7 +156,7 @@ fn ask_again(shop: &Shop, survived: &[Step], context: &str) {
         let (id, status) = (plan["id"].to_string(), plan["status"].as_str().unwrap());
         match status {
             "draft" => apply_or_abort(shop, &id, context),
-            "paused" => shop.run(&["plan", "resume", &id]).ok(),
+            "paused" => shop.run(&["plan", "resume", &id, "--detach"]).ok(),
             _ => String::new(),
         };
     }

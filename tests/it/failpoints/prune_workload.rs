@@ -1,4 +1,4 @@
-//! Runs and samples that are finished, and their going.
+//! Runs, samples and plans that are finished, and their going.
 
 use super::steps::{Step, Workload, run_step};
 use crate::{
@@ -10,12 +10,14 @@ use crate::{
 
 pub(super) const WORKLOAD: Workload = Workload { steps: &STEPS, open, ask_again, check };
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 7] = [
     Step::plain(&["db", "migrate"]),
     Step::plain(&["runs", "submit", "--from", "runs.jsonl", "-o", "json"]),
     Step::plain(&["worker", "--drain", "--queues", "work"]),
     // It succeeds in part.
     Step { arguments: &["pipeline", "run", "mill"], signal: None, code: Some(3) },
+    Step::plain(&["plan", "new", "retry", "--kind", "run", "--queue", "work", "-q"]),
+    Step::plain(&["plan", "abort", "1"]),
     Step::plain(&["prune", "--older-than", "0s", "--export", "archive", "--yes"]),
 ];
 
@@ -34,8 +36,21 @@ fn open(folder: Folder, store: &str) -> Shop {
 #[track_caller]
 fn ask_again(shop: &Shop, survived: &[Step], context: &str) {
     for step in STEPS.iter().skip(survived.len()) {
+        if step.arguments[..2] == ["plan", "abort"] {
+            abort_drafts(shop);
+            continue;
+        }
         let ended = run_step(shop, step, None);
         assert!(ended.is_as_meant(step), "{context}: again: {step:?} {ended:#?}");
+    }
+}
+
+/// A killed process may have left a draft, or taken its number.
+fn abort_drafts(shop: &Shop) {
+    for plan in shop.run(&["plan", "list", "-o", "json"]).json().as_array().unwrap() {
+        if plan["status"] == "draft" {
+            shop.run(&["plan", "abort", &plan["id"].to_string()]).ok();
+        }
     }
 }
 
@@ -44,7 +59,7 @@ fn ask_again(shop: &Shop, survived: &[Step], context: &str) {
 fn check(shop: &Shop, _: usize, context: &str) {
     let doctor = shop.run(&["doctor"]);
     assert_eq!(doctor.code, Some(0), "{context}: {doctor:#?}");
-    for table in ["runs", "samples", "attempts"] {
+    for table in ["runs", "samples", "attempts", "plans", "plan_units"] {
         let left = texts(shop.store(), &format!("SELECT CAST(count(*) AS text) FROM {table}"));
         assert_eq!(left, ["0"], "{context}: {table}");
     }
@@ -58,6 +73,7 @@ fn check(shop: &Shop, _: usize, context: &str) {
         assert_eq!(run["pruned"], run["total"], "{context}: {run}");
         assert_eq!(run["status"], "partial_success", "{context}: {run}");
     }
+    assert!(archive.statuses("plans").iter().all(|status| status == "aborted"), "{context}");
     let samples = archive.attempts("samples");
     assert!(samples.len() >= CORN.lines().count(), "{context}: {samples:?}");
     for (id, attempts) in samples {

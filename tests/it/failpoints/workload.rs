@@ -27,10 +27,18 @@ max-in-call-retries = 9
 max-item-attempts = 3
 giveup-file = "giveups.jsonl"
 
+[[gate]]
+name = "api"
+concurrency = 2
+trip = { failures = 0.5, of = 20, within = "1m" }
+base = "10ms"
+cap = "50ms"
+
 [[queue]]
 name = "work"
 handler = { exec = ["/bin/sh", "work.sh"] }
 lease = "1s"
+gates = ["api"]
 policy = { max-attempts = 9, base = "10ms", cap = "50ms" }
 
 [[queue]]
@@ -90,12 +98,14 @@ const REPEATS: usize = 1_000;
 pub(super) const WORKLOAD: Workload = Workload { steps: &STEPS, open: open_shop, ask_again, check };
 
 /// The queue that is worked on first holds no slow run, so its worker comes to an end.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 23] = [
     Step::plain(&["db", "migrate"]),
     Step::plain(&["queue", "pause", "work"]),
     SUBMIT,
     Step::plain(&["queue", "resume", "work"]),
     Step::plain(&["runs", "cancel", "--queue", "work", "--category", "unwanted"]),
+    // Its first run is a probe.
+    Step::plain(&["gate", "close", "api", "--for", "1ms"]),
     Step::plain(&["worker", "--drain", "--queues", "work"]),
     // Stopped: it hands its run back.
     Step {
@@ -116,6 +126,9 @@ const STEPS: [Step; 20] = [
         code: Some(143),
     },
     Step::plain(&["runs", "retry", "--queue", "work"]),
+    // What names its runs is no plan, and is written in other steps. There is no such run.
+    Step { arguments: &["runs", "retry", "999999"], signal: None, code: Some(1) },
+    Step { arguments: &["runs", "cancel", "999999"], signal: None, code: Some(1) },
     DRAIN,
     // The cause of the bad run: final, 65, `the program ended with exit status: 65`.
     Step::plain(&["causes", "mark", "98c4ff1e55a65310", "known"]),

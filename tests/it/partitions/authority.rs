@@ -79,6 +79,8 @@ fn an_older_run_that_finishes_after_a_newer_one_takes_no_authority() {
         let store = yard.store().clone();
         // A worker takes the partition and falls silent.
         let claim = PartitionClaim {
+            gates: redrive::store::GateRules::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: vec!["0100-old".parse().unwrap()],
             backfill: 0,
@@ -96,6 +98,7 @@ fn an_older_run_that_finishes_after_a_newer_one_takes_no_authority() {
         // Now the silent one comes back with a good verdict of its own, whatever epoch it claims.
         for epoch in [claimed.lease.epoch, Epoch(claimed.lease.epoch.0 + 1)] {
             let finish = PartitionFinish {
+                gates: None,
                 key: key.clone(),
                 lease: LeaseRef { epoch, ..claimed.lease },
                 attempt: claimed.attempt,
@@ -123,6 +126,8 @@ fn a_reprocess_that_is_fenced_leaves_everything_as_it_was() {
         yard.reprocess(&key);
         let store = yard.store().clone();
         let claim = PartitionClaim {
+            gates: redrive::store::GateRules::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: vec!["ffff-fenced".parse().unwrap()],
             backfill: 0,
@@ -139,6 +144,7 @@ fn a_reprocess_that_is_fenced_leaves_everything_as_it_was() {
         });
         let record = yard.record(&key);
         let finish = PartitionFinish {
+            gates: None,
             key: key.clone(),
             lease: claimed.lease,
             attempt: claimed.attempt,
@@ -191,6 +197,8 @@ fn what_a_lost_worker_sealed_is_judged_by_its_data() {
         let good = yard.ask("ads/1234/fine/2026-01-31");
         let bad = yard.ask("ads/1234/fine/2026-02-01");
         let claim = PartitionClaim {
+            gates: redrive::store::GateRules::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: ["0100-a", "0100-b"].map(|id| id.parse().unwrap()).to_vec(),
             backfill: 0,

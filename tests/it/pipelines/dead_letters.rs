@@ -189,7 +189,7 @@ fn many_dead_letters_are_asked_about_and_an_empty_filter_is_refused() {
         let complaint = mill.run(&["dlq", "reprocess"]).failed(4);
         assert!(complaint.contains("no samples are selected"), "{complaint}");
         let complaint = mill.run(&["dlq", "reprocess", "--code", "65"]).failed(4);
-        assert!(complaint.contains("Reprocess 21 dead letters"), "{complaint}");
+        assert!(complaint.contains("dlq reprocess: change 21 samples"), "{complaint}");
         let complaint = mill.run(&["dlq", "reprocess", "--code", "66"]).failed(4);
         assert!(complaint.contains("no dead letter matches"), "{complaint}");
         assert_eq!(counts(&mill.status()), [21, 0, 0, 21, 0]);

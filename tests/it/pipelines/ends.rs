@@ -79,6 +79,24 @@ fn a_json_log_names_the_run_the_stage_and_the_wait_of_every_retry() {
     }
 }
 
+// PLN-2
+#[test]
+fn a_plan_says_that_its_dead_letters_wait_for_an_aborted_run() {
+    let config = super::mill::CONFIG
+        .replace("every = 30", "every = 2")
+        .replace("lease = \"1s\"", "lease = \"1s\"\nconcurrency = 1");
+    for mill in Mill::both_of(&config, &["bad", "bad", "fine", "fine"]) {
+        assert_eq!(mill.grind(1)["status"], "aborted");
+        let new = ["plan", "new", "reprocess", "--kind", "sample", "--pipeline", "flour"];
+        let plan = mill.told(&new, 0);
+        let plan = mill.told(&["plan", "apply", &plan["id"].to_string()], 0);
+        let waits = "2 pending units cannot end, because pipeline run 1 is aborted: `redrive pipeline resume 1`";
+        assert_eq!((&plan["status"], &plan["waits_for"]), (&json!("done"), &json!([waits])));
+        let shown = mill.run(&["plan", "show", "1"]).ok();
+        assert!(shown.contains(waits), "{shown}");
+    }
+}
+
 // PIP-6, PIP-8
 #[test]
 fn a_run_over_its_budget_is_aborted_and_goes_on_when_it_is_resumed() {

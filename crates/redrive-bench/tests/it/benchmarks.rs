@@ -147,6 +147,38 @@ fn causes_and_lists_are_measured_on_both_stores() {
     folder.assert_empty();
 }
 
+// PLN-1
+#[test]
+fn plans_are_measured_on_both_stores() {
+    let folder = BenchFolder::new();
+    for store in one_of_each(&folder) {
+        let rows = json_rows(&folder, &["plans", "--scale", "0.002", "--store", &store]);
+        assert_eq!(rows[0]["measure"], "a plan over all runs is made");
+        assert_eq!(rows[1]["measure"], "runs changed by plans");
+        assert_positive(&rows[1..2], &["value", "bare", "ratio"]);
+        assert_positive(&rows, &["value"]);
+    }
+    folder.assert_empty();
+}
+
+// GAT-1, GAT-5
+#[test]
+fn gates_are_measured_on_both_stores() {
+    let folder = BenchFolder::new();
+    for store in one_of_each(&folder) {
+        let sizes = ["--scale", "0.01", "--rounds", "1", "--request-rounds", "1"];
+        let rows = json_rows(&folder, &[&["gates", "--store", &store], &sizes[..]].concat());
+        for gate in ["no gate", "a gate", "a gate with the rate"] {
+            let measure = format!("allowance used, {gate}");
+            let row = rows.iter().find(|row| row["measure"] == measure.as_str());
+            assert!(row.unwrap()["median"].as_f64().unwrap() > 0.0, "{rows:#?}");
+        }
+        let compared = rows.iter().filter(|row| row["unit"] == "of no gate").count();
+        assert!(compared >= 6, "{rows:#?}");
+    }
+    folder.assert_empty();
+}
+
 #[test]
 fn a_workload_is_done_and_counted_on_both_stores() {
     let folder = BenchFolder::new();

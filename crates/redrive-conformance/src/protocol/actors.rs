@@ -97,6 +97,7 @@ impl ModelClaim {
                 ModelCompletion::Final => failed(Failure::exit(65, "never")),
                 ModelCompletion::Lost => failed(Failure::lost_worker("no word")),
             },
+            gates: None,
         }
     }
 }

@@ -3,23 +3,60 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     fmt,
+    hash::Hash,
 };
 
-use super::{
-    invariants::{broken, is_over},
-    row::{ModelMutant, ModelRow},
-    state::{ActorCounts, ModelState, ModelStep},
-};
+/// States of actors and of what they share, and the steps between them.
+pub trait Model: Clone {
+    type Step: Copy + fmt::Debug;
+    /// What a step did besides changing the state.
+    type Effects;
+    /// A rule that the model can break on purpose.
+    type Mutant: Copy;
+    /// What equivalent states have in common.
+    type Relative: Eq + Hash;
+    /// The input of a statement.
+    type Situation: Eq + Hash;
+
+    fn relative(&self) -> Self::Relative;
+
+    /// What a store meets when a step is taken here.
+    fn situation(&self, step: Self::Step) -> Self::Situation;
+
+    /// The possible next steps.
+    fn steps(&self, mutant: Option<Self::Mutant>) -> Vec<Self::Step>;
+
+    /// The state after a step, and what else the step did; `None` if it cannot be taken.
+    fn after(
+        &self,
+        step: Self::Step,
+        mutant: Option<Self::Mutant>,
+    ) -> Option<(Self, Self::Effects)>;
+
+    /// The invariant that a step violates, if any.
+    fn broken(
+        &self,
+        step: Self::Step,
+        after: &Self,
+        effects: &Self::Effects,
+    ) -> Option<&'static str>;
+
+    /// Whether a step goes towards the end: no crash, no lost response, no interference.
+    fn is_progress(&self, step: Self::Step) -> bool;
+
+    /// Whether this is where every state must be able to lead.
+    fn is_end(&self) -> bool;
+}
 
 /// A walk that violates an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct Violation<S> {
     pub invariant: &'static str,
     /// A shortest walk to the violation.
-    pub steps: Vec<ModelStep>,
+    pub steps: Vec<S>,
 }
 
-impl fmt::Display for Violation {
+impl<S: fmt::Debug> fmt::Display for Violation<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "broken: {}", self.invariant)?;
         self.steps.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
@@ -28,32 +65,27 @@ impl fmt::Display for Violation {
 
 /// The result of a complete exploration.
 #[derive(Debug)]
-pub struct Exploration {
-    states: Vec<Visit>,
+pub struct Exploration<S> {
+    pub states: usize,
     /// The number of transitions.
     pub steps: usize,
-    /// One walk for every situation of a store: the row, and the step of an actor.
-    pub walks: Vec<Vec<ModelStep>>,
+    /// One walk for every situation of a store.
+    pub walks: Vec<Vec<S>>,
 }
 
-impl Exploration {
-    pub fn states(&self) -> usize {
-        self.states.len()
-    }
-}
-
-#[derive(Debug)]
-struct Visit {
-    state: ModelState,
+struct Visit<M: Model> {
+    state: M,
     /// The state and step from which this state was first reached.
-    from: Option<(usize, ModelStep)>,
+    from: Option<(usize, M::Step)>,
     /// The states from which a progress step leads here.
     progress_from: Vec<usize>,
 }
 
 /// Visits every state. The error is the first violation, with one of the shortest walks.
-pub fn explore(cast: ActorCounts, mutant: Option<ModelMutant>) -> Result<Exploration, Violation> {
-    let first = ModelState::new(cast);
+pub fn explore<M: Model>(
+    first: M,
+    mutant: Option<M::Mutant>,
+) -> Result<Exploration<M::Step>, Violation<M::Step>> {
     let mut seen = HashMap::from([(first.relative(), 0)]);
     let mut states = vec![Visit { state: first, from: None, progress_from: Vec::new() }];
     let (mut steps, mut walks, mut situations) = (0, Vec::new(), HashSet::new());
@@ -64,10 +96,10 @@ pub fn explore(cast: ActorCounts, mutant: Option<ModelMutant>) -> Result<Explora
             let Some((state, effects)) = here.after(step, mutant) else { continue };
             steps += 1;
             let way = || walk(&states, at).into_iter().chain([step]).collect();
-            if let Some(invariant) = broken(&here, step, &state, &effects) {
+            if let Some(invariant) = here.broken(step, &state, &effects) {
                 return Err(Violation { invariant, steps: way() });
             }
-            if situations.insert(Situation::of(&here, step)) {
+            if situations.insert(here.situation(step)) {
                 walks.push(way());
             }
             let next = *seen.entry(state.relative()).or_insert_with(|| {
@@ -76,7 +108,7 @@ pub fn explore(cast: ActorCounts, mutant: Option<ModelMutant>) -> Result<Explora
                 waiting.push_back(states.len() - 1);
                 states.len() - 1
             });
-            if step.is_progress()
+            if here.is_progress(step)
                 && let Some(visit) = states.get_mut(next)
             {
                 visit.progress_from.push(at);
@@ -88,11 +120,11 @@ pub fn explore(cast: ActorCounts, mutant: Option<ModelMutant>) -> Result<Explora
             invariant: "an end can be reached from every state",
             steps: walk(&states, at),
         }),
-        None => Ok(Exploration { states, steps, walks }),
+        None => Ok(Exploration { states: states.len(), steps, walks }),
     }
 }
 
-fn walk(states: &[Visit], mut at: usize) -> Vec<ModelStep> {
+fn walk<M: Model>(states: &[Visit<M>], mut at: usize) -> Vec<M::Step> {
     let mut steps = Vec::new();
     while let Some((from, step)) = states.get(at).and_then(|visit| visit.from) {
         steps.push(step);
@@ -103,8 +135,8 @@ fn walk(states: &[Visit], mut at: usize) -> Vec<ModelStep> {
 }
 
 /// A state from which progress steps do not lead to an end.
-fn stuck(states: &[Visit]) -> Option<usize> {
-    let over = |at: &usize| states.get(*at).is_some_and(|visit| is_over(visit.state.row.state));
+fn stuck<M: Model>(states: &[Visit<M>]) -> Option<usize> {
+    let over = |at: &usize| states.get(*at).is_some_and(|visit| visit.state.is_end());
     let mut waiting: Vec<usize> = (0..states.len()).filter(over).collect();
     let mut good: HashSet<usize> = waiting.iter().copied().collect();
     while let Some(at) = waiting.pop() {
@@ -112,35 +144,4 @@ fn stuck(states: &[Visit]) -> Option<usize> {
         waiting.extend(before.iter().filter(|before| good.insert(**before)));
     }
     (0..states.len()).find(|at| !good.contains(at))
-}
-
-/// The input of a statement: the row, the step, and whether the actor holds the run.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Situation {
-    row: ModelRow,
-    step: ModelStep,
-    current: Option<bool>,
-}
-
-impl Situation {
-    fn of(state: &ModelState, step: ModelStep) -> Self {
-        let (step, actor) = match step {
-            ModelStep::Claim(at) => (ModelStep::Claim(0), state.workers.get(at)),
-            ModelStep::Renew(at) => (ModelStep::Renew(0), state.workers.get(at)),
-            ModelStep::Report(at, report, acknowledged) => {
-                (ModelStep::Report(0, report, acknowledged), state.workers.get(at))
-            }
-            ModelStep::CrashWorker(at) => (ModelStep::CrashWorker(0), state.workers.get(at)),
-            ModelStep::FindExpired(at) => (ModelStep::FindExpired(0), state.reapers.get(at)),
-            ModelStep::Probe(at) => (ModelStep::Probe(0), state.reapers.get(at)),
-            ModelStep::Reap(at, acknowledged) => {
-                (ModelStep::Reap(0, acknowledged), state.reapers.get(at))
-            }
-            ModelStep::CrashReaper(at) => (ModelStep::CrashReaper(0), state.reapers.get(at)),
-            step @ (ModelStep::ExpireLease | ModelStep::Operate(_)) => (step, None),
-        };
-        let claim = actor.and_then(|actor| actor.claim());
-        let current = claim.map(|claim| claim.epoch == state.row.epoch);
-        Self { row: state.relative().row, step, current }
-    }
 }

@@ -74,7 +74,7 @@ pub enum ModelLease {
 
 /// What a write did besides changing the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// The claim ended with a ledger or journal row, written by the holder of this claim.
     Closed(i64),
     /// A ledger row with this attempt number.

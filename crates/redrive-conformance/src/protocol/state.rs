@@ -68,7 +68,7 @@ impl ModelStep {
 }
 
 impl ModelState {
-    pub(crate) fn new(cast: ActorCounts) -> Self {
+    pub fn new(cast: ActorCounts) -> Self {
         let actors = |count| vec![ModelActor::Idle; count];
         Self {
             row: ModelRow::submitted(),
@@ -78,7 +78,7 @@ impl ModelState {
     }
 
     /// The possible next steps.
-    pub(super) fn steps(&self, mutant: Option<ModelMutant>) -> Vec<ModelStep> {
+    pub(super) fn possible_steps(&self, mutant: Option<ModelMutant>) -> Vec<ModelStep> {
         let mut steps: Vec<ModelStep> =
             RunAction::ALL.into_iter().map(ModelStep::Operate).collect();
         if self.row.lease == Some(ModelLease::Live) {
@@ -122,7 +122,7 @@ impl ModelState {
     }
 
     /// The state after a step and the effects of the step; `None` if the step changes nothing.
-    pub(crate) fn after(
+    pub(super) fn take(
         &self,
         step: ModelStep,
         mutant: Option<ModelMutant>,
@@ -184,7 +184,7 @@ impl ModelState {
 
     /// The state with numbers relative to the row, so that equivalent states are equal. All claims
     /// under past epochs are equivalent.
-    pub(super) fn relative(&self) -> Self {
+    pub(super) fn relative_to_row(&self) -> Self {
         let row = self.row;
         let claim = |claim: ModelClaim| {
             let past = claim.epoch != row.epoch && Some(claim.serial) != row.holder;

@@ -70,6 +70,7 @@ impl Fixture {
         let AddedItem::Accepted(id) = added[0] else { panic!("not accepted") };
         let reason = Some(Message::clean(failure.message().as_str()));
         let attempt = ItemAttempt {
+            gates: None,
             started_at: at(now),
             failure: Some(failure),
             worker: "w".to_owned(),

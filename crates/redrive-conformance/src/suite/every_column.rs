@@ -416,6 +416,7 @@ pub async fn an_item_has_every_column_as_it_was_written(f: &Fixture) {
         ..ItemMove::new(id, event, at(seconds))
     };
     let attempt = ItemAttempt {
+        gates: None,
         started_at: at(5),
         failure: Some(failure()),
         worker: "worker-d".to_owned(),

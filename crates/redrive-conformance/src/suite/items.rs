@@ -31,7 +31,7 @@ fn step(id: ItemId, event: ItemEvent) -> ItemMove {
 }
 
 impl Fixture {
-    async fn add(&self, items: &[NewItem]) -> Vec<ItemId> {
+    pub(super) async fn add(&self, items: &[NewItem]) -> Vec<ItemId> {
         let added = self.store.add_items(items, &operator(at(1))).await.expect("added");
         let accepted = |added| match added {
             AddedItem::Accepted(id) => id,
@@ -221,7 +221,13 @@ pub async fn a_reset_records_the_count_and_keeps_it(f: &Fixture) {
 }
 
 fn sent(failure: Option<Failure>) -> Option<ItemAttempt> {
-    Some(ItemAttempt { started_at: at(9), failure, worker: "w1".to_owned(), after: None })
+    Some(ItemAttempt {
+        gates: None,
+        started_at: at(9),
+        failure,
+        worker: "w1".to_owned(),
+        after: None,
+    })
 }
 
 // UPL-1
@@ -392,6 +398,7 @@ pub async fn a_replacement_changes_the_content_that_was_seen(f: &Fixture) {
 pub async fn items_that_were_not_acknowledged_can_be_dropped(f: &Fixture) {
     let ids = f.add(&[item("a"), item("b"), item("c")]).await;
     let attempt = ItemAttempt {
+        gates: None,
         started_at: at(5),
         failure: Some(Failure::http(503, None, "busy")),
         worker: "w1".to_owned(),

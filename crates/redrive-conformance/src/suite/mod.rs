@@ -23,6 +23,9 @@ pub mod dead_letters;
 pub mod every_column;
 pub mod figures;
 pub mod finishes;
+pub mod gate_kinds;
+pub mod gate_protocol;
+pub mod gates;
 pub mod items;
 pub mod journal;
 pub mod leases;
@@ -34,7 +37,10 @@ pub mod partition_reads;
 pub mod partition_verdicts;
 pub mod pipeline_runs;
 pub mod pipeline_sources;
+pub mod plan_ends;
 pub mod plan_kinds;
+pub mod plan_orders;
+pub mod plan_outcomes;
 pub mod plans;
 pub mod protocol;
 pub mod pruning;
@@ -138,8 +144,33 @@ macro_rules! conformance_tests {
                 operators_are_told_in_the_journal
                 an_edit_replaces_the_payload_that_was_seen
             }
+            gate_protocol {
+                every_step_of_the_gate_protocol_comes_out_as_in_its_model
+            }
             protocol {
                 every_step_of_the_protocol_comes_out_as_in_its_model
+            }
+            gates {
+                declared_gates_read_back_and_have_rows
+                a_rate_limited_run_closes_its_key_for_every_claim
+                one_probe_runs_and_its_answer_opens_the_gate_in_steps
+                a_refused_probe_closes_the_gate_for_longer
+                a_lost_probe_leaves_its_place
+                concurrency_is_never_exceeded_over_all_claims
+                a_rate_gives_start_times_one_after_another
+                two_rates_waste_no_start_times
+                a_key_that_nothing_passes_opens
+                a_trip_closes_a_gate_after_too_many_failures
+                operators_close_and_open_gates
+                no_claim_after_a_closing_takes_a_run_behind_it
+                a_run_passes_all_of_its_gates
+            }
+            gate_kinds {
+                a_rate_limited_partition_closes_the_gate_for_its_customer
+                partitions_keep_to_a_concurrency_over_both_lanes
+                a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data
+                items_pass_gates_with_their_group_as_the_key
+                a_lost_unit_of_any_kind_gives_back_its_place
             }
             queues {
                 nothing_is_claimed_from_a_paused_queue
@@ -286,26 +317,45 @@ macro_rules! conformance_tests {
                 counts_that_are_not_those_of_the_ledger_are_found
                 counts_of_hours_are_pruned_and_causes_stay
             }
+            plan_ends {
+                a_failure_counts_though_the_run_was_retried_and_passed
+                a_run_that_others_began_anew_before_it_ended_has_no_outcome_yet
+                a_failure_counts_though_the_partition_was_retried_and_is_good
+                a_failure_counts_though_the_sample_was_reprocessed
+            }
             plan_kinds {
                 a_plan_retries_partitions_and_knows_what_became_of_them
+                a_plan_skips_what_was_refused_since_with_the_reason
                 an_undo_returns_partitions_that_no_worker_has_started
                 a_plan_reprocesses_partitions_that_stay_good
                 a_plan_resets_items_and_returns_them
                 a_plan_reprocesses_dead_letters_and_reopens_their_run
+            }
+            plan_outcomes {
+                outcomes_are_counted_by_period
+            }
+            plan_orders {
+                a_plan_is_ordered_only_from_where_it_may
+                an_undo_returns_units_that_nobody_has_touched_since
+                a_plan_that_tries_nothing_again_has_nothing_to_watch_or_undo
+                a_draft_keeps_its_settings_and_a_canary_is_smaller_than_its_plan
+                an_undo_without_pending_units_is_refused_and_keeps_the_status
+                a_resume_keeps_the_reason_and_an_undo_has_its_own
+                plans_that_run_are_listed_whatever_ended_since
             }
             plans {
                 a_draft_lists_its_units_and_changes_nothing
                 a_unit_is_listed_once_and_an_incomplete_list_is_not_applied
                 a_draft_can_be_discarded
                 a_plan_changes_only_units_that_are_as_they_were_frozen
+                a_step_that_comes_late_changes_nothing
+                units_that_are_skipped_cost_no_place_in_a_step
                 a_lost_executor_changes_nothing
-                a_plan_is_ordered_only_from_where_it_may
                 an_executor_ends_a_plan_and_says_why
                 what_became_of_units_is_known_by_cause
                 pending_units_are_settled_page_by_page
-                an_undo_returns_units_that_nobody_has_touched_since
-                a_plan_that_tries_nothing_again_has_nothing_to_watch_or_undo
                 steps_claims_and_operators_at_once_change_each_unit_once
+                a_plan_of_a_newer_version_holds_up_no_other
             }
             items {
                 an_item_reads_back_as_it_was_given
@@ -367,6 +417,7 @@ macro_rules! conformance_tests {
                 a_pipeline_run_still_counts_its_samples_that_are_gone
                 prunes_at_once_remove_each_unit_once
                 a_unit_is_pruned_by_its_id_its_attempts_and_its_epoch
+                plans_that_have_ended_are_pruned_in_pages
             }
             every_column {
                 a_run_has_every_column_as_it_was_written

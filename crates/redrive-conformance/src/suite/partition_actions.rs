@@ -303,7 +303,7 @@ pub async fn the_journal_tells_who_did_what_to_which_partition(f: &Fixture) {
     let asked = AuditContext {
         by: Operator { actor: "NUL \0".to_owned(), at: at(9), reason: Some("\x1b".to_owned()) },
         command: "state retry".to_owned(),
-        filter: Some(Selection { source: Some("ads".to_owned()), ..Selection::default() }),
+        filter: Some(r#"{"source":"ads"}"#.to_owned()),
         flags: vec!["--force".to_owned(), "--yes".to_owned()],
     };
     let changes = f.store.change_partitions(&RETRY, &[day(1).into()], &asked).await;

@@ -7,9 +7,9 @@ use redrive_core::{
 
 use super::{Fixture, samples::at};
 use redrive_store::{
-    AttemptRecord, AuditContext, ClaimedPartition, JournalEntry, JournalFilter, Lane, LeaseRef,
-    NamedPartition, Operator, PartitionAction, PartitionChange, PartitionClaim, PartitionFinish,
-    PartitionRecord, PartitionVerdict, UnitKind, UnitRow, WorkerId, Written,
+    AttemptRecord, AuditContext, ClaimedPartition, GateRules, JournalEntry, JournalFilter, Lane,
+    LeaseRef, NamedPartition, Operator, PartitionAction, PartitionChange, PartitionClaim,
+    PartitionFinish, PartitionRecord, PartitionVerdict, UnitKind, UnitRow, WorkerId, Written,
 };
 
 pub(super) const BACKFILL: PartitionAction =
@@ -48,6 +48,8 @@ pub(super) fn claim_of(limit: u32, backfill: u32, now: Timestamp) -> PartitionCl
         backfill,
         owner: WorkerId("w1".to_owned()),
         lease_until: now + SignedDuration::from_secs(60),
+        gates: GateRules::default(),
+        now,
     }
 }
 
@@ -76,6 +78,7 @@ pub(super) fn verdict(
     verdict: PartitionVerdict,
 ) -> PartitionFinish {
     PartitionFinish {
+        gates: None,
         key: claimed.key.clone(),
         lease: claimed.lease,
         attempt: claimed.attempt,

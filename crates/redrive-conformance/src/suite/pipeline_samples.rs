@@ -13,9 +13,10 @@ use super::{
     samples::{at, operator},
 };
 use redrive_store::{
-    AttemptRecord, ClaimedSample, JournalEntry, JournalFilter, LeaseRef, NewPipelineRun, NewSample,
-    PipelineAction, PipelineChange, PipelineRunRecord, SampleClaim, SampleCompletion, SampleFinish,
-    SampleRecord, SampleWritten, Served, SourceClaim, SourcePosition, UnitKind, UnitRow, WorkerId,
+    AttemptRecord, ClaimedSample, GateRules, JournalEntry, JournalFilter, LeaseRef, NewPipelineRun,
+    NewSample, PipelineAction, PipelineChange, PipelineRunRecord, SampleClaim, SampleCompletion,
+    SampleFinish, SampleRecord, SampleWritten, Served, SourceClaim, SourcePosition, UnitKind,
+    UnitRow, WorkerId,
 };
 
 /// The stages of the pipeline `p`.
@@ -41,6 +42,8 @@ pub(super) fn served() -> Served {
 /// A claim of up to `limit` samples of `p` at a stage, held for a minute.
 pub(super) fn claim_at(stage: u32, limit: u32, now: Timestamp) -> SampleClaim {
     SampleClaim {
+        gates: GateRules::default(),
+        gate_key: None,
         served: served(),
         stage,
         limit,
@@ -106,6 +109,7 @@ pub(super) fn ended(
     completion: SampleCompletion,
 ) -> SampleFinish {
     SampleFinish {
+        gates: None,
         id: sample.id,
         run: sample.run,
         epoch: sample.epoch,

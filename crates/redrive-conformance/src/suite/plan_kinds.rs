@@ -1,13 +1,13 @@
 //! Plans over partitions, items and samples.
 
 use redrive_core::{
-    Failure, ItemEvent, ItemId, ItemStatus, PartitionKey, PartitionState, PlanId, PlanStatus,
-    SampleId, SampleState,
+    Epoch, Failure, ItemEvent, ItemId, ItemStatus, PartitionKey, PartitionState, PlanId,
+    PlanStatus, SampleId, SampleState,
 };
 use redrive_store::{
     AddedItem, ClaimedGroup, GroupClaim, ItemAttempt, ItemMove, ItemRecord, LeaseRef, LeaseRelease,
     Leased, PartitionAction, PartitionRecord, PlanAction, PlanChange, PlanOrder, PlanOutcome,
-    PlanUnit, WorkerId, Written,
+    PlanUnit, UnitKind, WorkerId, Written,
 };
 
 use super::{
@@ -19,7 +19,15 @@ use super::{
 };
 
 impl Fixture {
-    async fn partition_units(&self, keys: &[PartitionKey]) -> Vec<PlanUnit> {
+    pub(super) async fn sample_units(&self, samples: i64) -> Vec<PlanUnit> {
+        let mut units = Vec::new();
+        for id in 1..=samples {
+            units.push(PlanUnit::Sample(self.sample(SampleId(id)).await));
+        }
+        units
+    }
+
+    pub(super) async fn partition_units(&self, keys: &[PartitionKey]) -> Vec<PlanUnit> {
         let found = self.store.partitions_by_key(keys).await.expect("read");
         found.into_iter().flatten().map(PlanUnit::Partition).collect()
     }
@@ -52,6 +60,7 @@ impl Fixture {
 
     async fn refuse_item(&self, id: ItemId, second: i64, why: &str) {
         let attempt = ItemAttempt {
+            gates: None,
             started_at: at(second),
             failure: Some(Failure::http(422, None, why)),
             worker: "w1".to_owned(),
@@ -112,6 +121,33 @@ pub async fn a_plan_retries_partitions_and_knows_what_became_of_them(f: &Fixture
     assert_eq!(f.outcomes(plan).await, expected.map(Some));
 }
 
+// PLN-3, FIX-4
+pub async fn a_plan_skips_what_was_refused_since_with_the_reason(f: &Fixture) {
+    let keys: Vec<PartitionKey> = (1..=3).map(day).collect();
+    for key in &keys {
+        f.partition_in(PartitionState::Failed, key).await;
+    }
+    let plan = f.plan_over(PlanAction::Partition(RETRY), &f.partition_units(&keys).await).await;
+    let lease = f.apply_plan(plan).await;
+    f.step(lease, 1, 21).await.expect("stepped");
+    let ids: Vec<i64> = f.plan_units(plan).await.iter().map(|unit| unit.unit_id).collect();
+    let mut found = f.store.units_by_id(UnitKind::Partition, &ids).await.expect("read");
+    found.sort_unstable_by_key(PlanUnit::id);
+    let states: Vec<&str> = found.iter().map(PlanUnit::state).collect();
+    assert_eq!(states, ["pending", "failed", "failed"]);
+    let gone: Vec<(i64, String)> =
+        ids.iter().take(2).map(|id| (*id, "the data is gone".to_owned())).collect();
+    let stale = LeaseRef { epoch: Epoch(lease.epoch.0 + 1), ..lease };
+    let refuse = async |lease| f.store.refuse_plan_units(lease, &gone).await.expect("answered");
+    assert_eq!((refuse(stale).await, refuse(lease).await), (Written::Stale, Written::Applied));
+    let stepped = f.step(lease, 10, 22).await.expect("stepped");
+    assert_eq!((stepped.counts.changed, stepped.counts.skipped), (2, 1));
+    let units = f.plan_units(plan).await;
+    let reasons: Vec<Option<&str>> = units.iter().map(|unit| unit.reason.as_deref()).collect();
+    assert_eq!(reasons, [None, Some("the data is gone"), None], "what was changed stays so");
+    assert_eq!(units[0].refusal, None);
+}
+
 // PLN-4
 pub async fn an_undo_returns_partitions_that_no_worker_has_started(f: &Fixture) {
     let keys: Vec<PartitionKey> = (1..=4).map(day).collect();
@@ -158,10 +194,11 @@ pub async fn a_plan_reprocesses_partitions_that_stay_good(f: &Fixture) {
     let plan = f.plan_over(PlanAction::Partition(REPROCESS), &units).await;
     let lease = f.apply_plan(plan).await;
     assert_eq!(f.step(lease, 10, 21).await.expect("stepped").counts.pending, 3);
+    // The worker's clock is behind the one of the plan.
     for judged in [accepted(9), rejected("worse than before")] {
         let claim = super::partition_samples::claim_of(1, 1, at(30));
         let claimed = f.claim_partitions(&claim).await.pop().expect("a partition");
-        f.judge(&claimed, at(31), judged).await;
+        f.judge(&claimed, at(15), judged).await;
     }
     let settled = f.settle(lease).await;
     assert_eq!((settled.counts.recovered, settled.counts.failed()), (1, 1));
@@ -229,10 +266,7 @@ pub async fn a_plan_reprocesses_dead_letters_and_reopens_their_run(f: &Fixture) 
     let run = f.run_of(4).await;
     f.end_each(at(2), vec![broken(), broken(), broken(), answered("1")]).await;
     assert_eq!(f.progress(run).await.counts.dlq, 3);
-    let mut units = Vec::new();
-    for id in 1..=4 {
-        units.push(PlanUnit::Sample(f.sample(SampleId(id)).await));
-    }
+    let units = f.sample_units(4).await;
     let plan = f.plan_over(PlanAction::ReprocessSample, &units).await;
     let lease = f.apply_plan(plan).await;
     let stepped = f.step(lease, 10, 21).await.expect("stepped");

@@ -8,8 +8,8 @@ use redrive_core::{
 };
 use redrive_store::{
     LeaseRef, NewPlan, Operator, PageLimit, PlanAction, PlanChange, PlanClaim, PlanEnd, PlanOrder,
-    PlanOutcome, PlanRecord, PlanTime, PlanUnit, PlanUnitRecord, PlannedUnit, RunAction,
-    RunCompletion, RunRecord, Selection, WorkerId, Written,
+    PlanOutcome, PlanRecord, PlanUnit, PlanUnitRecord, PlannedUnit, RunAction, RunCompletion,
+    Selection, WorkerId, Written,
 };
 use serde_json::{Value, json};
 
@@ -18,14 +18,11 @@ use super::{
     samples::{at, claim_of, give_up, operator, passed, retry, run},
 };
 
-const RETRY: PlanAction = PlanAction::Run(RunAction::Retry);
+pub(super) const RETRY: PlanAction = PlanAction::Run(RunAction::Retry);
 
-fn batch(units: u32) -> PlanBatch {
-    PlanBatch { units, interval: Duration::ZERO, ramp_from: None }
-}
-
-fn time(second: i64) -> PlanTime {
-    PlanTime { at: at(second), now: at(second) }
+fn batch(units: u32, counts: &PlanCounts) -> PlanBatch {
+    let position = counts.position();
+    PlanBatch { units, position, interval: Duration::ZERO, ramp_from: None }
 }
 
 fn claim_by(owner: &str, now: i64) -> PlanClaim {
@@ -34,6 +31,7 @@ fn claim_by(owner: &str, now: i64) -> PlanClaim {
         lease_until: at(now + 60),
         now: at(now),
         only: None,
+        except: Vec::new(),
         limit: 10,
     }
 }
@@ -47,7 +45,7 @@ fn other_failure() -> RunCompletion {
 
 impl Fixture {
     /// Runs that were given up, in the queue `q`.
-    async fn dead_runs(&self, count: usize) -> Vec<RunId> {
+    pub(super) async fn dead_runs(&self, count: usize) -> Vec<RunId> {
         let runs: Vec<_> = (0..count).map(|_| run("q", "", at(0))).collect();
         let ids = self.submit(&runs, at(0)).await;
         for claimed in self.claim(&claim_of(1_000, at(1))).await {
@@ -57,7 +55,7 @@ impl Fixture {
     }
 
     /// A plan over all runs of the queue, with its list complete.
-    async fn plan(&self, action: PlanAction) -> PlanId {
+    pub(super) async fn plan(&self, action: PlanAction) -> PlanId {
         let all = Selection { queue: Some("q".to_owned()), ..Selection::default() };
         let page = PageLimit { rows: 1_000, with_data: false };
         let runs = self.store.runs_page(&all, RunId(0), page).await.expect("read");
@@ -67,7 +65,12 @@ impl Fixture {
 
     /// A plan whose list is complete.
     pub(super) async fn plan_over(&self, action: PlanAction, units: &[PlanUnit]) -> PlanId {
-        let plan = NewPlan { action, selection: "{}".to_owned(), by: operator(at(10)) };
+        let plan = NewPlan {
+            action,
+            selection: "{}".to_owned(),
+            settings: PlanSettings::default(),
+            by: operator(at(10)),
+        };
         let id = self.store.create_plan(&plan).await.expect("created");
         let units: Vec<PlannedUnit> =
             units.iter().map(|unit| PlannedUnit::new(action, unit)).collect();
@@ -88,7 +91,7 @@ impl Fixture {
         self.claim_plan("e1", 20).await.expect("a plan to execute").lease()
     }
 
-    async fn claim_plan(&self, owner: &str, now: i64) -> Option<PlanRecord> {
+    pub(super) async fn claim_plan(&self, owner: &str, now: i64) -> Option<PlanRecord> {
         self.store.claim_plans(&claim_by(owner, now)).await.expect("claimed").pop()
     }
 
@@ -110,7 +113,9 @@ impl Fixture {
         units: u32,
         second: i64,
     ) -> Option<PlanRecord> {
-        self.store.step_plan(lease, &batch(units), time(second)).await.expect("answered")
+        let plan = self.plan_record(PlanId(lease.id)).await;
+        let batch = batch(units, &plan.counts);
+        self.store.step_plan(lease, &batch, at(second)).await.expect("answered")
     }
 
     pub(super) async fn settle(&self, lease: LeaseRef) -> PlanRecord {
@@ -118,7 +123,7 @@ impl Fixture {
         settled.expect("the lease is held").0
     }
 
-    async fn states(&self, ids: &[RunId]) -> Vec<RunState> {
+    pub(super) async fn states(&self, ids: &[RunId]) -> Vec<RunState> {
         let mut states = Vec::new();
         for id in ids {
             states.push(self.run(*id).await.state());
@@ -145,7 +150,7 @@ pub async fn a_draft_lists_its_units_and_changes_nothing(f: &Fixture) {
     let dead = &units[0];
     assert_eq!((dead.unit_id, dead.state.as_str()), (ids[0].0, "error, given up"));
     assert_eq!((&dead.cause, &dead.refusal), (&before[0].fingerprint, &None));
-    let refused = "retry is not allowed for a run that is discovered";
+    let refused = "the run is discovered";
     assert_eq!((units[3].unit_id, units[3].refusal.as_deref()), (fresh.0, Some(refused)));
     let counts = f.store.plan_unit_counts(id).await.expect("counted");
     let counts: Vec<_> = counts.iter().map(|it| (it.cause.is_some(), it.units)).collect();
@@ -163,7 +168,12 @@ pub async fn a_draft_lists_its_units_and_changes_nothing(f: &Fixture) {
 // PLN-1
 pub async fn a_unit_is_listed_once_and_an_incomplete_list_is_not_applied(f: &Fixture) {
     let ids = f.dead_runs(2).await;
-    let plan = NewPlan { action: RETRY, selection: "{}".to_owned(), by: operator(at(10)) };
+    let plan = NewPlan {
+        action: RETRY,
+        selection: "{}".to_owned(),
+        settings: PlanSettings::default(),
+        by: operator(at(10)),
+    };
     let id = f.store.create_plan(&plan).await.expect("created");
     let mut units = Vec::new();
     for run in &ids {
@@ -184,6 +194,11 @@ pub async fn a_draft_can_be_discarded(f: &Fixture) {
     let id = f.plan(RETRY).await;
     let kept = f.plan(RETRY).await;
     assert!(f.store.discard_plan(id, 2).await.expect("discarded"));
+    // Interrupted here, the plan has a part of its units, and cannot be applied.
+    let left = f.plan_record(id).await;
+    assert_eq!((left.counts.total, left.frozen_at, f.plan_units(id).await.len()), (1, None, 1));
+    let applied = f.order(id, PlanOrder::Apply(PlanSettings::default())).await;
+    assert_eq!(applied, PlanChange::NotFrozen);
     assert!(f.store.discard_plan(id, 2).await.expect("discarded"));
     assert!(!f.store.discard_plan(id, 2).await.expect("discarded"));
     assert_eq!(f.store.plans_by_id(&[id]).await.expect("read"), []);
@@ -211,9 +226,7 @@ pub async fn a_plan_changes_only_units_that_are_as_they_were_frozen(f: &Fixture)
     let lease = f.apply_plan(id).await;
 
     let after = f.step(lease, 3, 21).await.expect("stepped");
-    assert_eq!((after.counts.changed, after.counts.skipped, after.counts.pending), (1, 2, 1));
-    let after = f.step(lease, 3, 22).await.expect("stepped");
-    assert_eq!((after.counts.changed, after.counts.skipped, after.counts.rest()), (1, 3, 0));
+    assert_eq!((after.counts.changed, after.counts.skipped, after.counts.pending), (1, 3, 1));
     let again = f.step(lease, 3, 23).await.expect("stepped");
     assert_eq!(again.counts, after.counts, "nothing is left");
 
@@ -226,6 +239,12 @@ pub async fn a_plan_changes_only_units_that_are_as_they_were_frozen(f: &Fixture)
         Some("the run was error, given up and is cancelled now"),
     ];
     assert_eq!(reasons, reasons_expected);
+    let counts = f.store.plan_unit_counts(id).await.expect("counted");
+    let mut counted: Vec<_> = counts.iter().map(|alike| alike.refusal.as_deref()).collect();
+    counted.sort_unstable();
+    let mut reasons_sorted = reasons_expected;
+    reasons_sorted.sort_unstable();
+    assert_eq!(counted, reasons_sorted);
     assert_eq!((units[0].outcome, units[0].outcome_at), (Some(PlanOutcome::Pending), Some(at(21))));
     let states =
         [RunState::Discovered, RunState::GivenUp, RunState::Discovered, RunState::Cancelled];
@@ -237,6 +256,36 @@ pub async fn a_plan_changes_only_units_that_are_as_they_were_frozen(f: &Fixture)
     let expected = json!({ "before": "error, given up", "plan": id.0, "reason": "looks wrong" });
     assert_eq!(details, expected);
     assert_eq!(f.told(Some(ids[3])).await.last().expect("told").at, at(12));
+}
+
+// PLN-2, PLN-3
+pub async fn a_step_that_comes_late_changes_nothing(f: &Fixture) {
+    f.dead_runs(4).await;
+    let id = f.plan(RETRY).await;
+    let lease = f.apply_plan(id).await;
+    let first = batch(2, &f.plan_record(id).await.counts);
+    let second = f.step(lease, 1, 21).await.expect("stepped");
+    // The answer of the first was lost, and it reaches the store after the second.
+    let late = f.store.step_plan(lease, &first, at(22)).await.expect("answered");
+    assert_eq!(late.expect("held"), second);
+    assert_eq!(f.outcomes(id).await.iter().flatten().count(), 1);
+}
+
+// PLN-2, PLN-3
+pub async fn units_that_are_skipped_cost_no_place_in_a_step(f: &Fixture) {
+    let ids = f.dead_runs(40).await;
+    let id = f.plan(RETRY).await;
+    let others = [&ids[..20], &ids[21..39]].concat();
+    f.store.retry_runs(&others, &operator(at(15))).await.expect("retried");
+    let lease = f.apply_plan(id).await;
+    let plan = f.step(lease, 1, 21).await.expect("stepped");
+    assert_eq!(plan.counts.changed, 1);
+    assert!(plan.counts.skipped >= 20, "{:?}", plan.counts);
+    assert_eq!(f.states(&ids[20..21]).await, [RunState::Discovered]);
+    assert_eq!(f.states(&ids[39..]).await, [RunState::GivenUp]);
+    let plan = f.step(lease, 1, 22).await.expect("stepped");
+    assert_eq!((plan.counts.changed, plan.counts.rest()), (2, 0));
+    assert_eq!(f.outcomes(id).await.iter().flatten().count(), 40);
 }
 
 // PLN-3
@@ -269,38 +318,6 @@ pub async fn a_lost_executor_changes_nothing(f: &Fixture) {
     let only = PlanClaim { only: Some(PlanId(id.0 + 1)), ..claim_by("e3", 83) };
     assert_eq!(store.claim_plans(&only).await.expect("answered"), []);
     assert!(f.claim_plan("e3", 83).await.is_some());
-}
-
-// PLN-4
-pub async fn a_plan_is_ordered_only_from_where_it_may(f: &Fixture) {
-    f.dead_runs(2).await;
-    let id = f.plan(RETRY).await;
-    assert_eq!(f.order(id, PlanOrder::Pause).await, PlanChange::Refused(PlanStatus::Draft));
-    let settings = PlanSettings::new(Some(1), Some("50/s".parse().expect("a pace")), None, None);
-    let apply = PlanOrder::Apply(settings.expect("settings"));
-    assert_eq!(f.order(id, apply).await, PlanChange::Done(PlanStatus::Draft));
-    assert_eq!(f.order(id, apply).await, PlanChange::Refused(PlanStatus::Running));
-    let plan = f.plan_record(id).await;
-    assert_eq!((plan.started_at, plan.ended_at), (Some(at(20)), None));
-    assert_eq!(plan.settings.to_string(), "canary 1, pace 50/s, abort-if 20%");
-    let lease = f.claim_plan("e1", 20).await.expect("claimed").lease();
-
-    assert_eq!(f.order(id, PlanOrder::Pause).await, PlanChange::Done(PlanStatus::Running));
-    let paused = f.step(lease, 10, 21).await.expect("held");
-    assert_eq!((paused.status, paused.counts.changed), (PlanStatus::Paused, 0));
-    let ended = f.store.end_plan(lease, &PlanEnd::Complete, at(21)).await.expect("answered");
-    assert_eq!(ended.map(|plan| plan.status), Some(PlanStatus::Paused));
-    assert_eq!(f.order(id, PlanOrder::Resume).await, PlanChange::Done(PlanStatus::Paused));
-    assert_eq!(f.step(lease, 1, 22).await.expect("held").counts.changed, 1);
-
-    assert_eq!(f.order(id, PlanOrder::Abort).await, PlanChange::Done(PlanStatus::Running));
-    let aborted = f.step(lease, 10, 23).await.expect("held");
-    assert_eq!((aborted.status, aborted.counts.changed), (PlanStatus::Aborted, 1));
-    assert_eq!(aborted.stop_reason.as_deref(), Some("aborted by ada: looks wrong"));
-    assert_eq!(aborted.ended_at, Some(at(20)));
-    let told: Vec<String> = f.told(None).await.into_iter().map(|entry| entry.action).collect();
-    let told: Vec<&str> = told.iter().filter_map(|action| action.strip_prefix("plan.")).collect();
-    assert_eq!(told, ["create", "apply", "pause", "resume", "abort"]);
 }
 
 // PLN-2, PLN-4
@@ -398,73 +415,20 @@ pub async fn pending_units_are_settled_page_by_page(f: &Fixture) {
     assert_eq!(f.plan_record(id).await.counts.recovered, 5);
 }
 
-// PLN-4
-pub async fn an_undo_returns_units_that_nobody_has_touched_since(f: &Fixture) {
-    let ids = f.dead_runs(5).await;
-    // One waits for its retry, one was cancelled.
-    let waits = f.submit(&[run("q", "", at(3))], at(3)).await[0];
-    let claimed = f.claim_one(at(4)).await;
-    f.end(&claimed, at(5), retry(at(5), Duration::from_secs(600), true)).await;
-    f.store.cancel_runs(&ids[4..], &operator(at(6))).await.expect("cancelled");
-    let all = [&ids[..], &[waits]].concat();
-    let before = f.store.runs_by_id(&all).await.expect("read");
-    let id = f.plan(RETRY).await;
-    let lease = f.apply_plan(id).await;
-    assert_eq!(f.step(lease, 100, 21).await.expect("stepped").counts.pending, 6);
-
-    // A worker takes the first, an operator cancels and retries the second, somebody notes something about the third.
-    let started = f.claim_one(at(30)).await;
-    assert_eq!(started.id, ids[0]);
-    f.store.cancel_runs(&ids[1..2], &operator(at(31))).await.expect("cancelled");
-    f.store.retry_runs(&ids[1..2], &operator(at(32))).await.expect("retried");
-    let mut note = super::samples::distinct_entry(&format!("run:{}", ids[2]), at(33));
-    note.action = "run.note".to_owned();
-    f.store.append_journal(&[note]).await.expect("noted");
-
-    assert_eq!(f.order(id, PlanOrder::Undo).await, PlanChange::Done(PlanStatus::Running));
-    assert_eq!(f.order(id, PlanOrder::Undo).await, PlanChange::Refused(PlanStatus::Undone));
-    let stepped = f.step(lease, 100, 40).await.expect("held");
-    assert_eq!(stepped.status, PlanStatus::Undone);
-    let mut pages = 0;
-    while f.plan_record(id).await.undo_unit.is_some() {
-        f.store.undo_plan(lease, 2, at(41)).await.expect("undone").expect("held");
-        pages += 1;
+// PLN-3
+pub async fn a_plan_of_a_newer_version_holds_up_no_other(f: &Fixture) {
+    f.dead_runs(2).await;
+    let (newer, known) = (f.plan(RETRY).await, f.plan(RETRY).await);
+    for id in [newer, known] {
+        f.order(id, PlanOrder::Apply(PlanSettings::default())).await;
     }
-    assert!(pages >= 3, "{pages} pages");
-
-    let after = f.store.runs_by_id(&all).await.expect("read");
-    for place in 2..6 {
-        let expected = RunRecord { ready: false, ..before[place].clone() };
-        assert_eq!(after[place], expected, "as it was before the plan");
-    }
-    assert_eq!(after[0].state(), RunState::Processing);
-    assert_eq!(after[1].state(), RunState::Discovered);
-    let plan = f.plan_record(id).await;
-    assert_eq!((plan.undone, plan.counts.pending, plan.counts.changed), (4, 2, 6));
-    let told = f.told(Some(ids[3])).await.pop().expect("told");
-    assert_eq!((told.action.as_str(), told.at), ("run.undo", at(41)));
-    assert!(told.details.contains(&format!("\"plan\":{id}")), "{}", told.details);
-
-    assert_eq!(f.claim(&claim_of(10, at(42))).await.len(), 1, "only the operator's is ready");
-    let due = f.claim_one(at(700)).await;
-    assert_eq!(due.id, waits, "the retry is due as it was");
-    // What was returned can be retried again.
-    let changes = f.store.retry_runs(&ids[3..4], &operator(at(800))).await.expect("retried");
-    assert_eq!(changes, [redrive_store::RunChange::Done(RunState::GivenUp)]);
-}
-
-// PLN-3, PLN-4
-pub async fn a_plan_that_tries_nothing_again_has_nothing_to_watch_or_undo(f: &Fixture) {
-    let ids = f.dead_runs(2).await;
-    let id = f.plan(PlanAction::Run(RunAction::Cancel)).await;
-    let lease = f.apply_plan(id).await;
-    let plan = f.step(lease, 10, 21).await.expect("stepped");
-    assert_eq!((plan.counts.changed, plan.counts.pending), (2, 0));
-    assert_eq!(f.outcomes(id).await, [Some(PlanOutcome::Applied); 2]);
-    assert_eq!(f.order(id, PlanOrder::Undo).await, PlanChange::Done(PlanStatus::Running));
-    let plan = f.plan_record(id).await;
-    assert_eq!((plan.undo_unit, plan.has_work()), (None, false));
-    assert_eq!(f.states(&ids).await, [RunState::Cancelled; 2]);
+    let sql = format!("UPDATE plans SET action = 'run.teleport' WHERE id = {newer}");
+    f.raw.execute(&sql).await.expect("changed");
+    let claimed = f.store.claim_plans(&claim_by("e1", 20)).await.expect("claimed");
+    assert_eq!(claimed.iter().map(|plan| plan.id).collect::<Vec<_>>(), [known]);
+    let listed = f.store.plans_page(PlanId(i64::MAX), 10).await.expect("read");
+    assert_eq!(listed, claimed);
+    assert!(f.store.plans_by_id(&[newer]).await.is_err(), "it is not shown as something else");
 }
 
 // PLN-3
@@ -476,9 +440,11 @@ pub async fn steps_claims_and_operators_at_once_change_each_unit_once(f: &Fixtur
     for _ in 0..3 {
         let store = Arc::clone(&f.store);
         tasks.push(tokio::spawn(async move {
+            let mut counts = PlanCounts::default();
             loop {
-                let stepped = store.step_plan(lease, &batch(7), time(21)).await.expect("answered");
-                if stepped.expect("held").counts.rest() == 0 {
+                let step = store.step_plan(lease, &batch(7, &counts), at(21)).await;
+                counts = step.expect("answered").expect("held").counts;
+                if counts.rest() == 0 {
                     return;
                 }
             }

@@ -8,8 +8,8 @@ use super::{
     samples::{at, claim_of, operator, run},
 };
 use crate::protocol::{
-    ActorCounts, ModelActor, ModelClaim, ModelCompletion, ModelState, ModelStep, WorkerReport,
-    explore,
+    ActorCounts, Model, ModelActor, ModelClaim, ModelCompletion, ModelState, ModelStep,
+    WorkerReport, explore,
 };
 use redrive_store::{
     ClaimRequest, LeaseRef, LeaseRelease, Leased, RunAction, RunChange, RunRecord, WorkerId,
@@ -20,7 +20,8 @@ const ACTORS: ActorCounts = ActorCounts { workers: 2, reapers: 1 };
 
 // RUN-7, PAR-10
 pub async fn every_step_of_the_protocol_comes_out_as_in_its_model(f: &Fixture) {
-    let model = explore(ACTORS, None).unwrap_or_else(|violation| panic!("{violation}"));
+    let model =
+        explore(ModelState::new(ACTORS), None).unwrap_or_else(|violation| panic!("{violation}"));
     assert!(model.walks.len() > 100, "{} walks", model.walks.len());
     for (number, walk) in model.walks.iter().enumerate() {
         let queue = format!("walk-{number}");

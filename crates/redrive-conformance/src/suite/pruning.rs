@@ -1,18 +1,21 @@
 //! Pruning: which units may be removed, and how.
 
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, GiveUpReason, RunId, RunStatus, SampleId};
+use redrive_core::{
+    AttemptNumber, Epoch, GiveUpReason, PlanCounts, PlanId, RunId, RunStatus, SampleId,
+};
 use serde_json::json;
 
 use super::{
     Fixture,
     pipeline_samples::{answered, broken, counts, skipped},
-    samples::{at, give_up, operator, passed, retry, run},
+    plans::RETRY,
+    samples::{at, claim_of, give_up, operator, passed, retry, run},
 };
 use redrive_store::{
-    AttemptRecord, ExportedUnit, LeaseRef, LeaseRelease, Leased, LedgerPlace, NewRun, PruneFilter,
-    PruneRecord, Pruned, PrunedSamples, RunRecord, SampleRecord, SubmittedRun, UnitKind, UnitRow,
-    WorkerId, Written,
+    AttemptRecord, ExportedUnit, LeaseRef, LeaseRelease, Leased, LedgerPlace, NewRun, PlanEnd,
+    PlanPrune, PlanRecord, PruneFilter, PruneRecord, Pruned, PrunedPlan, PrunedSamples, RunRecord,
+    SampleRecord, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
 };
 
 fn older_than(before: Timestamp) -> PruneFilter {
@@ -52,6 +55,13 @@ impl Fixture {
         let count = self.store.count_prunable_samples(filter).await.expect("counted");
         assert_eq!(count, samples.len() as u64);
         samples
+    }
+
+    async fn prunable_plans(&self, filter: &PruneFilter) -> Vec<PlanRecord> {
+        let plans = self.store.prunable_plans(filter, PlanId(0), 100).await.expect("read");
+        let count = self.store.count_prunable_plans(filter).await.expect("counted");
+        assert_eq!(count, plans.len() as u64);
+        plans
     }
 
     async fn ledger_of(&self, kind: UnitKind, id: i64, stage: &str) -> Vec<AttemptRecord> {
@@ -287,4 +297,46 @@ pub async fn a_unit_is_pruned_by_its_id_its_attempts_and_its_epoch(f: &Fixture) 
     let one = Pruned { units: 1, attempts: 1 };
     assert_eq!(f.store.prune_runs(&key, &filter, &[run]).await.expect("pruned"), one);
     assert_eq!(f.store.prune_samples(&key, &filter, &[sample]).await.expect("pruned"), one);
+}
+
+// OPS-8, PLN-3
+pub async fn plans_that_have_ended_are_pruned_in_pages(f: &Fixture) {
+    f.dead_runs(3).await;
+    let (draft, id) = (f.plan(RETRY).await, f.plan(RETRY).await);
+    let lease = f.apply_plan(id).await;
+    f.step(lease, 10, 21).await.expect("stepped");
+    f.store.end_plan(lease, &PlanEnd::Complete, at(22)).await.expect("ended").expect("held");
+    let filter = |second| older_than(at(second));
+    assert_eq!(f.prunable_plans(&filter(100)).await, [], "its units are watched");
+    for claimed in f.claim(&claim_of(10, at(30))).await {
+        f.end(&claimed, at(31), passed()).await;
+    }
+    f.settle(lease).await;
+    assert_eq!(f.prunable_plans(&filter(22)).await, [], "it ended at the moment");
+    let filter = filter(23);
+    let found = f.prunable_plans(&filter).await;
+    assert_eq!(found, [f.plan_record(id).await]);
+
+    let plan = PlanPrune { id, epoch: found[0].lease_epoch, by: operator(at(200)), limit: 2 };
+    let prune = async |key: &str, plan: &PlanPrune| {
+        f.store.prune_plan(key, &filter, plan).await.expect("answered")
+    };
+    assert_eq!(prune("prune:unknown", &plan).await, PrunedPlan::Left, "no prune was told");
+    let key = f.begin_prune("p", &filter).await;
+    let stale = PlanPrune { epoch: Epoch(found[0].lease_epoch.0 - 1), ..plan.clone() };
+    assert_eq!(prune(&key, &stale).await, PrunedPlan::Left, "it has changed");
+    let other = PlanPrune { id: draft, epoch: Epoch(0), ..plan.clone() };
+    assert_eq!(prune(&key, &other).await, PrunedPlan::Left, "a draft stays");
+    assert_eq!(f.plan_units(id).await.len(), 3);
+
+    assert_eq!(prune(&key, &plan).await, PrunedPlan::Units(2));
+    let part = f.plan_record(id).await;
+    let counts = PlanCounts { total: 1, changed: 1, recovered: 1, ..PlanCounts::default() };
+    assert_eq!((part.counts, f.plan_units(id).await.len()), (counts, 1), "interrupted here");
+    assert_eq!(prune(&key, &plan).await, PrunedPlan::Units(1));
+    assert_eq!(prune(&key, &plan).await, PrunedPlan::Gone);
+    assert_eq!(prune(&key, &plan).await, PrunedPlan::Left);
+    assert_eq!(f.store.plans_by_id(&[id]).await.expect("read"), []);
+    assert_eq!(f.plan_units(draft).await.len(), 3);
+    assert_eq!(f.told_by("plan.prune").await.len(), 1);
 }

@@ -34,6 +34,7 @@ pub(super) fn claim_of(limit: u32, now: Timestamp) -> ClaimRequest {
         owner: WorkerId("w1".to_owned()),
         lease_until: now + SignedDuration::from_secs(60),
         now,
+        gates: Default::default(),
     }
 }
 
@@ -72,6 +73,7 @@ pub(super) fn finish(
         ended_at,
         worker: WorkerId("w1".to_owned()),
         completion,
+        gates: None,
     }
 }
 

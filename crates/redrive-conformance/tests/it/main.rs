@@ -8,5 +8,6 @@
     reason = "a test that fails should fail loudly"
 )]
 
+mod gate_model;
 mod protocol_model;
 mod suite_is_complete;

@@ -1,6 +1,6 @@
 //! The protocol of leases and finishes, looked at completely (`redrive_conformance::protocol`).
 
-use redrive_conformance::protocol::{ActorCounts, ModelMutant, explore};
+use redrive_conformance::protocol::{ActorCounts, ModelMutant, ModelState, explore};
 
 /// Three workers, a reaper; the operator is always there.
 const ACTORS: ActorCounts = ActorCounts { workers: 3, reapers: 1 };
@@ -8,8 +8,9 @@ const ACTORS: ActorCounts = ActorCounts { workers: 3, reapers: 1 };
 // RUN-7, PAR-10, OPS-6
 #[test]
 fn in_every_world_every_claim_ends_once_and_an_end_can_be_reached() {
-    let explored = explore(ACTORS, None).unwrap_or_else(|violation| panic!("{violation}"));
-    let found = (explored.states(), explored.steps, explored.walks.len());
+    let explored =
+        explore(ModelState::new(ACTORS), None).unwrap_or_else(|violation| panic!("{violation}"));
+    let found = (explored.states, explored.steps, explored.walks.len());
     println!("{} states, {} steps, {} situations of a store", found.0, found.1, found.2);
     // Another number says that the protocol, or its model, has become another one.
     assert_eq!(found, (2_098, 19_430, 658));
@@ -19,7 +20,7 @@ fn in_every_world_every_claim_ends_once_and_an_end_can_be_reached() {
 #[test]
 fn two_reapers_do_no_more_than_one() {
     let cast = ActorCounts { workers: 2, reapers: 2 };
-    explore(cast, None).unwrap_or_else(|violation| panic!("{violation}"));
+    explore(ModelState::new(cast), None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
 #[test]
@@ -42,8 +43,8 @@ fn a_model_that_breaks_one_rule_is_found_out() {
             "an operator action has taken effect when the call returns",
         ),
     ] {
-        let violation =
-            explore(ACTORS, Some(mutant)).expect_err(&format!("{mutant:?} was not noticed"));
+        let violation = explore(ModelState::new(ACTORS), Some(mutant))
+            .expect_err(&format!("{mutant:?} was not noticed"));
         println!("{mutant:?}: {violation}");
         assert_eq!(violation.invariant, invariant, "{mutant:?}: {violation}");
     }

@@ -103,6 +103,7 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
             max_deferrals,
             max_lost: None,
             max_logical_age: None,
+            rules: Vec::new(),
         })
         .unwrap()
     })

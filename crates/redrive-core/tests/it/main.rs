@@ -25,6 +25,7 @@ mod classify;
 mod retry_after;
 
 mod policy;
+mod policy_rules;
 mod retriable;
 
 mod backoff;
@@ -40,6 +41,7 @@ mod terminal_mark;
 
 mod fingerprint;
 
+mod gates;
 mod partition_states;
 mod pipeline_runs;
 mod plans;

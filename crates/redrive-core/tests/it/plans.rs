@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 use redrive_core::{
-    AbortShare, InvalidPlanSettings, PlanBatch, PlanCounts, PlanEvent, PlanPace, PlanSettings,
-    PlanStatus, PlanStep, PlanTiming,
+    AbortShare, InvalidPlanSettings, PlanBatch, PlanCounts, PlanEvent, PlanSettings, PlanStatus,
+    PlanStep, PlanTiming, Rate,
 };
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
@@ -69,10 +69,10 @@ fn a_plan_moves_only_from_where_it_may() {
 #[test]
 fn settings_are_read_as_people_write_them() {
     for text in ["50/s", "1/m", "20/h", "5/d", "4294967295/s"] {
-        assert_eq!(text.parse::<PlanPace>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
     }
     for text in ["", "50", "50/", "/s", "0/s", "-1/s", "1.5/s", "50/w", "50 / s", "4294967296/s"] {
-        let error = text.parse::<PlanPace>().unwrap_err().to_string();
+        let error = text.parse::<Rate>().unwrap_err().to_string();
         assert!(error.contains("such as 50/s"), "{text}: {error}");
     }
     for text in ["20%", "7%", "0.5%", "100%"] {
@@ -103,6 +103,52 @@ fn the_canary_is_changed_first_and_must_end() {
 
 // PLN-2
 #[test]
+fn a_canary_goes_on_until_enough_of_its_units_have_an_outcome() {
+    let plan = settings(Some(10), "", 0, "");
+    let check = |changed, pending, recovered| {
+        let counts = PlanCounts { changed, pending, recovered, total: 2_000, ..Default::default() };
+        step(&plan, counts)
+    };
+    assert_eq!(units(&check(10, 0, 0)), 10, "others changed all of them");
+    assert_eq!(units(&check(10, 6, 1)), 3);
+    assert_eq!(check(13, 6, 4), PlanStep::WaitForCanary);
+    assert_eq!(units(&check(13, 0, 9)), 1);
+    assert_eq!(units(&check(14, 0, 10)), 1_000);
+    assert_eq!(units(&check(1_014, 0, 10)), 986, "what others change later is no canary");
+}
+
+// PLN-2
+#[test]
+fn a_setting_that_is_given_replaces_that_setting_alone() {
+    let kept = settings(Some(10), "50/s", 600, "5%");
+    let other = kept.with(Some(20), None, None, None).unwrap();
+    assert_eq!(other.to_string(), "canary 20, pace 50/s, ramp 10m, abort-if 5%");
+    let other = kept.with(None, Some("5/m".parse().unwrap()), Some(Duration::ZERO), None).unwrap();
+    assert_eq!(other.to_string(), "canary 10, pace 5/m, abort-if 5%");
+    let nothing = PlanSettings::default();
+    assert_eq!(nothing.with(None, None, None, None).unwrap(), nothing);
+    let canary = nothing.with(Some(3), None, None, None).unwrap();
+    assert_eq!(canary.to_string(), "canary 3, abort-if 20%");
+}
+
+// PLN-2
+#[test]
+fn a_canary_leaves_units_to_protect_unless_the_plan_is_small() {
+    #[track_caller]
+    fn check(canary: u64, units: u64, why: Option<&str>) {
+        let checked = settings(Some(canary), "", 0, "").check_canary(units);
+        assert_eq!(checked.err().map(|why| why.to_string()).as_deref(), why);
+    }
+    check(1_044, 1_045, None);
+    check(5_000, 1_045, Some("the canary (5000) must be smaller than the plan (1045 units)"));
+    check(11, 11, Some("the canary (11) must be smaller than the plan (11 units)"));
+    check(10, 10, None);
+    check(10, 3, None);
+    check(11, 1, Some("the canary (11) must be smaller than the plan (1 unit)"));
+}
+
+// PLN-2
+#[test]
 fn too_many_failures_abort_the_plan_and_it_says_why() {
     #[track_caller]
     fn check(plan: &PlanSettings, counts: PlanCounts, why: Option<&str>) {
@@ -117,8 +163,8 @@ fn too_many_failures_abort_the_plan_and_it_says_why() {
     check(&plan, counts(10, 9, 1, 0), None);
     let all = "10 of 10 canary units failed again, all of the same cause; the plan aborts from 20%";
     check(&plan, counts(10, 0, 10, 0), Some(all));
-    let early = "2 of 10 canary units failed again, 1 of the same cause and 1 of another; \
-                 the plan aborts from 20%";
+    let early = "2 of the 2 canary units that ended failed again, 1 of the same cause and 1 of another; \
+                 the plan aborts from 20% of its 10 canary units";
     check(&plan, counts(10, 0, 1, 1), Some(early));
     let later = "220 of 1000 units failed again, all of the same cause; the plan aborts from 20%";
     check(&plan, counts(1_500, 780, 220, 0), Some(later));
@@ -195,6 +241,19 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     prop_oneof![vec(turn, 50..400), vec(Just(steady), 100..400)]
 }
 
+// PLN-2
+#[test]
+fn a_clock_that_starts_again_delays_a_plan_by_one_batch_at_most() {
+    let day = seconds(86_400.0);
+    let timing = PlanTiming { ramp_from: Some(day), next_at: Some(day) };
+    for (pace, ramp, wait) in [("5/d", 0, 17_280.0), ("60/m", 0, 1.0), ("60/m", 600, 10.0)] {
+        let found = settings(None, pace, ramp, "").timing_at(&timing, seconds(60.0));
+        assert_eq!(found.ramp_from, None, "the ramp starts again");
+        let late = found.next_at.unwrap().duration_since(seconds(60.0 + wait));
+        assert!(late.abs() < Duration::from_millis(1).try_into().unwrap(), "{pace}: {found:?}");
+    }
+}
+
 proptest! {
     // PLN-2
     #[test]
@@ -202,7 +261,7 @@ proptest! {
         units in 1_u32..3_000, unit in 0_usize..4, ramp in prop_oneof![Just(0_u64), 1_u64..1_000],
         turns in turns(),
     ) {
-        let pace: PlanPace = format!("{units}/{}", ["s", "m", "h", "d"][unit]).parse().unwrap();
+        let pace: Rate = format!("{units}/{}", ["s", "m", "h", "d"][unit]).parse().unwrap();
         let plan = settings(None, &pace.to_string(), ramp, "");
         let mut now_us = 0_u64;
         let (mut timing, mut changes, mut changed) = (PlanTiming::default(), Vec::new(), 0);
@@ -213,6 +272,7 @@ proptest! {
             }
             let counts = PlanCounts { total: u64::MAX, changed, ..PlanCounts::default() };
             let now = Timestamp::from_microsecond(now_us as i64).unwrap();
+            prop_assert_eq!(plan.timing_at(&timing, now), timing, "an executor takes over");
             match plan.next_step(&counts, &timing, now) {
                 PlanStep::WaitUntil(next) => now_us = next.as_microsecond() as u64,
                 PlanStep::Change(batch) => {
@@ -245,9 +305,8 @@ proptest! {
         for outcome in outcomes {
             match plan.next_step(&counts, &PlanTiming::default(), START) {
                 PlanStep::Change(batch) => {
-                    let ended = counts.recovered + counts.failed();
-                    let rest = counts.changed + u64::from(batch.units) > canary;
-                    prop_assert!(!rest || counts.changed > canary || ended >= canary, "{counts:?}");
+                    let rest = counts.tried() + u64::from(batch.units) > canary;
+                    prop_assert!(!rest || counts.ended() >= canary, "{counts:?}");
                     counts.changed += u64::from(batch.units);
                     counts.pending += u64::from(batch.units);
                 }
@@ -258,11 +317,13 @@ proptest! {
             }
             if counts.pending > 0 {
                 counts.pending -= 1;
-                *match outcome {
-                    0 => &mut counts.same_cause,
-                    1 => &mut counts.other_cause,
-                    _ => &mut counts.recovered,
-                } += 1;
+                match outcome {
+                    0 => counts.same_cause += 1,
+                    1 => counts.other_cause += 1,
+                    2 => counts.recovered += 1,
+                    // Others changed the unit.
+                    _ => {}
+                }
             }
         }
     }

@@ -48,6 +48,7 @@ fn a_policy_that_says_nothing_has_the_documented_defaults() {
         max_deferrals: 100,
         max_lost: None,
         max_logical_age: None,
+        rules: Vec::new(),
     };
     assert_eq!(PolicySpec::default(), expected);
     check_accepted(|_| {});
@@ -176,6 +177,7 @@ fn everything_that_is_wrong_is_reported_at_once_in_the_order_of_the_fields() {
         max_deferrals: 0,
         max_lost: Some(0),
         max_logical_age: Some(Duration::ZERO),
+        rules: Vec::new(),
     })
     .unwrap_err();
     let fields: Vec<&str> = error.problems().iter().map(|problem| problem.field).collect();
@@ -239,6 +241,7 @@ proptest! {
             max_deferrals,
             max_lost: max_attempts,
             max_logical_age: Some(max_age),
+            rules: Vec::new(),
         });
         if let Err(error) = checked {
             prop_assert!(!error.problems().is_empty());

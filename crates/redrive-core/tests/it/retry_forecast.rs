@@ -26,6 +26,7 @@ fn failed(attempt_count: u32) -> FailedPartition<'static> {
         first_attempt_at: Some(SINCE),
         logical_date: "1970-01-01".parse().unwrap(),
         asked: None,
+        failure: None,
     }
 }
 

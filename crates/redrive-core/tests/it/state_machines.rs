@@ -3,8 +3,9 @@
 use std::{fmt::Write, fs, path::PathBuf};
 
 use redrive_core::{
-    IllegalTransition, ItemEvent, ItemStatus, PartitionEvent, PartitionState, PipelineEvent,
-    PipelineStatus, PlanEvent, PlanStatus, RunEvent, RunState, RunStatus, SampleEvent, SampleState,
+    GateEvent, GateStatus, IllegalTransition, ItemEvent, ItemStatus, PartitionEvent,
+    PartitionState, PipelineEvent, PipelineStatus, PlanEvent, PlanStatus, RunEvent, RunState,
+    RunStatus, SampleEvent, SampleState,
 };
 
 const INTRO: &str = "\
@@ -77,6 +78,13 @@ fn document() -> String {
         PlanEvent::name,
         PlanStatus::apply,
     );
+    let gates = table(
+        &GateStatus::ALL,
+        &GateEvent::ALL,
+        GateStatus::name,
+        GateEvent::name,
+        GateStatus::apply,
+    );
     let partitions = table(
         &PartitionState::ALL,
         &PartitionEvent::ALL,
@@ -96,7 +104,8 @@ fn document() -> String {
          The stored status `pending` is three states: ready for its stage, held by a worker, waiting \
          for a retry.\n\n{samples}\n## Pipeline runs\n\n{pipelines}\n## Plans\n\n\
          An undo returns the units that the plan made pending and that no worker has started to the state \
-         in which\nthe plan found them.\n\n{plans}"
+         in which\nthe plan found them.\n\n{plans}\n## Gates\n\n\
+         A gate that is not divided has one state, a divided gate one for each key.\n\n{gates}"
     )
 }
 

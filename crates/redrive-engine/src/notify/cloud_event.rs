@@ -66,6 +66,11 @@ impl CloudEvent {
         Self::of(record, unit.to_string(), Value::Null)
     }
 
+    /// The journal entry of a gate has all the data.
+    pub(super) fn of_gate(record: &JournalRecord) -> Self {
+        Self::of(record, record.entry.unit.clone().unwrap_or_default(), Value::Null)
+    }
+
     /// The journal entry of a cause has all the data.
     pub(super) fn of_cause(record: &JournalRecord) -> Self {
         let details: Value = serde_json::from_str(&record.entry.details).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Notifies other systems about give-ups, aborts, dead letters and causes that come back.
+//! Notifies other systems about give-ups, aborts, dead letters, causes that come back and gates.
 //!
 //! A notifier reads the journal, makes events of the entries, and submits each event as a run of its own queue.
 //! So an event is delivered like any other run: under a lease, retried by a policy, given up in the end, with a
@@ -32,6 +32,8 @@ pub struct NotifyEvents {
     pub dead_letters: Option<u64>,
     /// Causes that come back after they were marked as fixed.
     pub cause_returns: bool,
+    /// Gates that close and open.
+    pub gates: bool,
 }
 
 #[derive(Clone)]

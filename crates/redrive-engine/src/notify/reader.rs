@@ -126,6 +126,9 @@ impl NotifierLoop {
         let returned = |record: &&JournalRecord| record.entry.action == "cause.return";
         let returns = page.iter().filter(|_| wanted.cause_returns).filter(returned);
         events.extend(returns.map(CloudEvent::of_cause));
+        let of_gate = |record: &&JournalRecord| record.entry.action.starts_with("gate.");
+        let gates = page.iter().filter(|_| wanted.gates).filter(of_gate);
+        events.extend(gates.map(CloudEvent::of_gate));
         let aborted = |record: &&JournalRecord| record.entry.action == "pipeline.abort";
         let aborts: Vec<_> = page.iter().filter(|_| wanted.aborts).filter(aborted).collect();
         let mut deaths: BTreeMap<PipelineRunId, Timestamp> = BTreeMap::new();

@@ -260,15 +260,16 @@ impl Daemon {
     /// The command for a batch: `state retry --force` for its source, customer and query.
     fn command(&self, batch: &RetryBatch, now: Timestamp) -> Option<PartitionCommand> {
         let key = &batch.due.first()?.partition.key;
+        let filter = Selection {
+            source: Some(key.source().to_owned()),
+            customer_id: Some(key.customer_id().to_owned()),
+            query_name: Some(key.query_name().to_owned()),
+            ..Selection::default()
+        };
         let audit = AuditContext {
             by: Operator { actor: self.name.clone(), at: now, reason: None },
             command: "daemon".to_owned(),
-            filter: Some(Selection {
-                source: Some(key.source().to_owned()),
-                customer_id: Some(key.customer_id().to_owned()),
-                query_name: Some(key.query_name().to_owned()),
-                ..Selection::default()
-            }),
+            filter: Some(filter.to_json().to_string()),
             flags: vec!["--force".to_owned()],
         };
         let action = PartitionAction::Retry { clear_terminal: false, lane: batch.lane };

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use redrive_store::{GateRule, GateRules};
+
 use crate::{
     DaySchedule, Extractor, WorkerLimits,
     partitions::{
@@ -31,6 +33,8 @@ pub struct Source {
     /// The time limit of one extraction.
     pub time_limit: Duration,
     pub limits: WorkerLimits,
+    /// The gates that the partitions pass, with their customer as the key.
+    pub gates: GateRules,
 }
 
 impl Source {
@@ -46,6 +50,7 @@ impl Source {
             schedule: None,
             time_limit: DEFAULT_TIME_LIMIT,
             limits: WorkerLimits::default(),
+            gates: GateRules::default(),
         }
     }
 
@@ -55,6 +60,11 @@ impl Source {
 
     pub fn with_schedule(self, schedule: DaySchedule) -> Self {
         Self { schedule: Some(schedule), ..self }
+    }
+
+    /// Lets the partitions pass gates.
+    pub fn with_gates(self, gates: Vec<GateRule>) -> Self {
+        Self { gates: gates.into(), ..self }
     }
 
     pub fn with_concurrency(self, concurrency: usize) -> Self {

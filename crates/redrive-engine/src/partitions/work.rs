@@ -15,8 +15,10 @@ use redrive_store::{
     PartitionVerdict, Result, WorkKind, WorkerId, Written,
 };
 use serde_json::Map;
+use tokio::time::Instant;
 
 use crate::{
+    gates::work_gates::{Start, WorkGates},
     handlers::handler::{Call, Outcome},
     partitions::{
         extractor::{ExtractError, RAW_FULL, RowWriter, described},
@@ -49,6 +51,7 @@ pub(crate) struct PartitionWork {
     leases: StoreLeases,
     run_ids: RunIds,
     shares: LaneShares,
+    gates: WorkGates,
 }
 
 impl PartitionWork {
@@ -58,6 +61,7 @@ impl PartitionWork {
                 .with_traces(context.traces.clone()),
             run_ids: RunIds::new(&context.worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
+            gates: context.gates(source.gates.clone()),
             source,
             context: context.clone(),
             leases: context.leases(Leased::Partition),
@@ -145,7 +149,28 @@ impl PartitionWork {
         };
         let now = self.context.clock.now();
         let started_at = lost.run_id.made_at().unwrap_or(now).min(now);
-        Some(finish_of(&lost, verdict, owner, started_at, now))
+        Some(self.finish_of(&lost, verdict, owner, started_at, now))
+    }
+
+    fn finish_of(
+        &self,
+        unit: &ClaimedPartition,
+        verdict: PartitionVerdict,
+        worker: &WorkerId,
+        started_at: Timestamp,
+        ended_at: Timestamp,
+    ) -> PartitionFinish {
+        PartitionFinish {
+            key: unit.key.clone(),
+            lease: unit.lease,
+            attempt: unit.attempt,
+            run_id: unit.run_id.clone(),
+            started_at,
+            ended_at,
+            worker: worker.clone(),
+            verdict,
+            gates: self.gates.passed(unit.key.customer_id()),
+        }
     }
 }
 
@@ -169,16 +194,25 @@ impl Work for PartitionWork {
     }
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedPartition>> {
+        let now = self.context.clock.now();
         let claim = PartitionClaim {
             source: self.source.name.clone(),
-            run_ids: self.run_ids.generate(limit, self.context.clock.now()),
+            run_ids: self.run_ids.generate(limit, now),
             backfill: self.shares.backfill_quota(limit),
             owner: self.context.worker.clone(),
             lease_until: until,
+            gates: self.gates.rules(&*self.context.store).await?,
+            now,
         };
         let claimed = self.context.store.claim_partitions(&claim).await?;
+        let keys = claimed.iter().map(|claimed| claimed.key.customer_id());
+        self.gates.note(&*self.context.store, keys).await;
         self.shares.record_claim(limit, claimed.iter().map(|claimed| claimed.request.lane));
         Ok(claimed)
+    }
+
+    fn start(&self, unit: &ClaimedPartition, claimed_at: Instant) -> Start {
+        self.gates.start(&unit.pass, unit.key.customer_id(), claimed_at)
     }
 
     fn lease(&self, unit: &ClaimedPartition) -> LeaseRef {
@@ -220,9 +254,13 @@ impl Work for PartitionWork {
     ) -> Completion<PartitionFinish> {
         match attempt {
             PartitionAttempt::Validated(ValidationOutcome::Stopped) => Completion::Release,
-            PartitionAttempt::Validated(ValidationOutcome::Verdict(verdict)) => Completion::Finish(
-                finish_of(unit, verdict, &self.context.worker, started_at, ended_at),
-            ),
+            PartitionAttempt::Validated(ValidationOutcome::Verdict(verdict)) => {
+                if let PartitionVerdict::Rejected { failure } = &verdict {
+                    self.gates.failed(unit.key.customer_id(), failure);
+                }
+                let worker = &self.context.worker;
+                Completion::Finish(self.finish_of(unit, verdict, worker, started_at, ended_at))
+            }
             PartitionAttempt::SinkFull(failure) => {
                 let (partition, error) = (&unit.key, failure.message().as_str());
                 tracing::warn!(%partition, error, "the raw sink is full; the partition is released and retried later");
@@ -284,6 +322,11 @@ impl Work for PartitionWork {
     async fn backlog(&self) -> Result<Backlog> {
         self.context.store.partition_backlog(&self.source.name).await
     }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        let Backlog { next_due, ready, .. } = self.backlog().await?;
+        Ok(self.gates.next_due(next_due, ready, self.context.clock.now()))
+    }
 }
 
 impl From<Failure> for PartitionAttempt {
@@ -323,25 +366,6 @@ fn key_fields(key: &PartitionKey) -> [(&'static str, String); 4] {
         ("query_name", key.query_name().to_owned()),
         ("logical_date", key.logical_date().to_string()),
     ]
-}
-
-fn finish_of(
-    unit: &ClaimedPartition,
-    verdict: PartitionVerdict,
-    worker: &WorkerId,
-    started_at: Timestamp,
-    ended_at: Timestamp,
-) -> PartitionFinish {
-    PartitionFinish {
-        key: unit.key.clone(),
-        lease: unit.lease,
-        attempt: unit.attempt,
-        run_id: unit.run_id.clone(),
-        started_at,
-        ended_at,
-        worker: worker.clone(),
-        verdict,
-    }
 }
 
 fn log_start(unit: &ClaimedPartition) {

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Epoch, History, SampleId};
 use redrive_store::{
-    ClaimedSample, LeaseRef, Result, SampleCompletion, SampleFinish, SampleRecord, SampleWritten,
-    Store, WorkerId,
+    ClaimedSample, GatePass, LeaseRef, Result, SampleCompletion, SampleFinish, SampleRecord,
+    SampleWritten, Store, WorkerId,
 };
 
 use crate::worker::{handoff::Handoff, lease_clock::later};
@@ -17,13 +17,16 @@ use redrive_retry::monotonic;
 pub(super) struct NextStage {
     pub(super) place: u32,
     pub(super) lease: Duration,
+    /// Samples pass gates before the stage, so they must be claimed there.
+    pub(super) has_gates: bool,
     pub(super) handoff: Arc<Handoff<ClaimedSample>>,
 }
 
 impl NextStage {
-    /// The lease end of a sample that is kept for the next stage; `None` if that stage has no free slot.
+    /// The lease end of a sample that is kept for the next stage; `None` if that stage has gates or no free slot.
     pub(super) fn keep_until(&self, held: LeaseRef, now: Timestamp) -> Option<Timestamp> {
-        self.handoff.reserve(next_lease(held)).then(|| later(now, self.lease))
+        let keeps = !self.has_gates && self.handoff.reserve(next_lease(held));
+        keeps.then(|| later(now, self.lease))
     }
 
     /// Writes results, and hands off the samples that were kept.
@@ -74,6 +77,7 @@ impl NextStage {
                     attempt: AttemptNumber(1),
                     epoch: next(end.epoch),
                     history: History::default(),
+                    pass: GatePass::default(),
                 };
                 // The lease was requested when the attempt ended, and the write may have taken a while.
                 let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();

@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redrive_core::{AsFailure, Cause, Class, Code, Failure, Policy, Preset, named};
+use redrive_store::{GateRule, GateRules};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -25,6 +26,10 @@ pub struct Stage {
     pub limits: WorkerLimits,
     /// Identifies the configuration of the stage. The ledger stores it as `stage_config_hash`.
     pub config_hash: String,
+    /// The gates that the samples pass here.
+    pub gates: GateRules,
+    /// Where the data of a sample has its key for divided gates: a JSON pointer.
+    pub gate_key: Option<String>,
 }
 
 impl Stage {
@@ -37,6 +42,8 @@ impl Stage {
             time_limit: DEFAULT_TIME_LIMIT,
             limits: WorkerLimits::default(),
             config_hash: config_hash(&Value::Null),
+            gates: GateRules::default(),
+            gate_key: None,
         }
     }
 
@@ -47,6 +54,12 @@ impl Stage {
     pub fn with_concurrency(self, concurrency: usize) -> Self {
         let limits = WorkerLimits { concurrency: concurrency.max(1), ..self.limits };
         Self { limits, ..self }
+    }
+
+    /// Lets the samples pass gates before this stage. Divided gates have the text at a place of the data as their key, a JSON
+    /// pointer.
+    pub fn with_gates(self, gates: Vec<GateRule>, key: Option<String>) -> Self {
+        Self { gates: gates.into(), gate_key: key, ..self }
     }
 
     /// Sets what the results depend on, such as the name of a model, for the `stage_config_hash`.

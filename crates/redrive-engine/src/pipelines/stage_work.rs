@@ -11,12 +11,14 @@ use redrive_retry::Stop;
 use redrive_store::{
     Backlog, ClaimedSample, ExpiredLease, LeaseRef, Leased, MAX_SAMPLE_BYTES, Result, SampleClaim,
     SampleCompletion, SampleFinish, SampleRecord, SampleWritten, Served, UnitKind, UnitRow,
-    Written,
+    Written, gate_key_at,
 };
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::final_failure};
 use crate::{
+    gates::work_gates::{Start, WorkGates},
     handlers::handler::{Call, Outcome},
     traces::{TracedAttempt, Traces},
     worker::{
@@ -37,6 +39,7 @@ pub(crate) struct StageWork {
     handoff: Arc<Handoff<ClaimedSample>>,
     context: WorkContext,
     leases: StoreLeases,
+    gates: WorkGates,
 }
 
 impl StageWork {
@@ -49,7 +52,8 @@ impl StageWork {
             pipeline.stages.iter().map(|_| Arc::default()).collect();
         let nexts = (0..).zip(&pipeline.stages).zip(handoffs.clone()).skip(1);
         let nexts = nexts.map(|((place, stage), handoff)| {
-            Some(NextStage { place, lease: stage.limits.lease, handoff })
+            let has_gates = !stage.gates.is_empty();
+            Some(NextStage { place, lease: stage.limits.lease, has_gates, handoff })
         });
         let nexts: Vec<Option<NextStage>> = nexts.chain([None]).collect();
         let stages = (0..).zip(&pipeline.stages).zip(handoffs).zip(nexts);
@@ -62,6 +66,7 @@ impl StageWork {
             handoff,
             context: context.clone(),
             leases: context.leases(Leased::Sample),
+            gates: context.gates(stage.gates.clone()),
         })
     }
 
@@ -78,6 +83,12 @@ impl StageWork {
         let mut call = Call { unit, attempt, run_id, details };
         self.context.traces.add_traceparent(&mut call);
         call
+    }
+
+    /// What a sample with this data passes the gates with.
+    fn key_of(&self, data: &str) -> String {
+        let Some(pointer) = &self.stage.gate_key else { return String::new() };
+        gate_key_at(&serde_json::from_str(data).unwrap_or_default(), pointer)
     }
 
     fn unit(&self, id: SampleId) -> Unit {
@@ -137,7 +148,9 @@ impl StageWork {
         let lost = self.context.lost_before(policy, &unit, sample.attempts_at_reset).await?;
         let history = History { lost, ..sample.history() };
         let completion = self.completion(sample.id, history, outcome, started_at, ended_at);
+        let gates = self.gates.passed(&self.key_of(sample.data.as_deref().unwrap_or_default()));
         Ok(completion.map(|completion| SampleFinish {
+            gates,
             id: sample.id,
             run: sample.run,
             epoch: expired.lease.epoch,
@@ -191,6 +204,8 @@ impl Work for StageWork {
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedSample>> {
         let claim = SampleClaim {
+            gates: self.gates.rules(&*self.context.store).await?,
+            gate_key: self.stage.gate_key.clone(),
             served: self.served.clone(),
             stage: self.place,
             limit,
@@ -198,7 +213,19 @@ impl Work for StageWork {
             lease_until: until,
             now: self.context.clock.now(),
         };
-        self.context.store.claim_samples(&claim).await
+        let claimed = self.context.store.claim_samples(&claim).await?;
+        if self.stage.gate_key.is_some() {
+            let keys: Vec<String> = claimed.iter().map(|it| self.key_of(&it.data)).collect();
+            self.gates.note(&*self.context.store, keys.iter().map(String::as_str)).await;
+        }
+        Ok(claimed)
+    }
+
+    fn start(&self, sample: &ClaimedSample, claimed_at: Instant) -> Start {
+        if self.gates.are_open() {
+            return Start::Now;
+        }
+        self.gates.start(&sample.pass, &self.key_of(&sample.data), claimed_at)
     }
 
     fn handoff(&self) -> Option<&Handoff<ClaimedSample>> {
@@ -224,7 +251,12 @@ impl Work for StageWork {
         let Some(completion) = self.completion(id, history, outcome, started_at, ended_at) else {
             return Completion::Release;
         };
+        let key = self.key_of(&sample.data);
+        if let SampleCompletion::Failed { failure, .. } = &completion {
+            self.gates.failed(&key, failure);
+        }
         Completion::Finish(SampleFinish {
+            gates: self.gates.passed(&key),
             id,
             run: sample.run,
             epoch: sample.epoch,
@@ -309,7 +341,10 @@ impl Work for StageWork {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.context.store.next_sample_due(&self.served, self.place).await
+        let due = self.context.store.next_sample_due(&self.served, self.place).await?;
+        let waits = self.gates.gives_start_times()
+            && self.context.store.pipeline_backlog(&self.served).await?.ready;
+        Ok(self.gates.next_due(due, waits, self.context.clock.now()))
     }
 }
 

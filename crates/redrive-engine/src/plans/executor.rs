@@ -4,28 +4,45 @@
 //! does it in one transaction of the store. Everything that the next step depends on is in the store, so another executor
 //! goes on where this one was killed.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use jiff::Timestamp;
-use redrive_core::{MAX_PLAN_STEP, PlanBatch, PlanId, PlanStatus, PlanStep};
+use redrive_core::{MAX_PLAN_STEP, PlanBatch, PlanId, PlanStatus, PlanStep, PlanTiming};
 use redrive_retry::{Clock, Stop, SystemClock};
-use redrive_store::{PlanClaim, PlanEnd, PlanRecord, PlanTime, Result, Store, WorkerId};
+use redrive_store::{PlanClaim, PlanEnd, PlanRecord, PlanUnit, Result, Store, UnitKind, WorkerId};
+use tokio::task::JoinSet;
+
+use super::settling::Settling;
+use crate::partitions::control::Control;
 
 /// How long a plan waits for another executor after a kill.
 pub const PLAN_LEASE: Duration = Duration::from_secs(30);
 
-/// Plans that one executor holds at a time.
+/// Plans that one executor changes at a time.
 const MAX_PLANS: u32 = 16;
+
+/// Partitions whose raw data is looked up before one step.
+const MAX_CHECKED: u32 = 100;
 
 /// How often an executor looks for plans, and for orders to the plans that it holds.
 const POLL: Duration = Duration::from_secs(1);
 
-/// How often outcomes are looked for: at first, and if none were found for long.
-const SETTLE: Duration = Duration::from_millis(250);
-const MAX_SETTLE: Duration = Duration::from_secs(10);
+/// The least time between two looks for plans, however often the store changes.
+const MIN_POLL: Duration = Duration::from_millis(250);
 
-/// After an error of the store.
+/// After an error of the store, and after several about one plan.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+const MAX_PAUSE_AFTER_ERRORS: Duration = Duration::from_secs(60);
+
+/// How long a plan waits for a raw sink that cannot be read.
+const RAW_RETRY: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub struct PlanExecutor {
@@ -33,6 +50,20 @@ pub struct PlanExecutor {
     clock: Arc<dyn Clock>,
     owner: WorkerId,
     lease: Duration,
+    partitions: Option<Control>,
+    /// The sources that the partitions' rules and raw sink are for; all if there are none.
+    sources: Option<Arc<HashSet<String>>>,
+}
+
+/// How the execution of one plan ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanRun {
+    /// It is no longer running. The outcomes of its last units may not be known yet.
+    Ended(Box<PlanRecord>),
+    /// Another executor holds it, or there is no such plan.
+    Elsewhere,
+    /// Units of this source must be checked, and the configuration does not declare it.
+    Undeclared(String),
 }
 
 /// A plan under this executor's lease.
@@ -43,24 +74,45 @@ struct HeldPlan {
     renewed_at: Timestamp,
     /// The pace as this executor measured it, after its last step was committed.
     next_at: Option<Timestamp>,
-    settle_after: i64,
-    settle_at: Timestamp,
-    settle_wait: Duration,
+    settling: Settling,
+    /// Whether its list was made with the configuration of this executor.
+    is_own: bool,
 }
 
 /// When to look at a plan again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Next {
     Now,
     At(Timestamp),
     /// The plan has no more work, or another executor has it.
     Never,
+    /// The plan was released: this executor knows nothing about the source.
+    Undeclared(String),
+}
+
+/// What the raw sink and the policies say about the next units.
+enum Checked {
+    Step(PlanBatch),
+    /// The raw sink cannot be read.
+    Later,
+    Undeclared(String),
 }
 
 impl PlanExecutor {
     /// `owner` must be unique.
     pub fn new(store: Arc<dyn Store>, owner: WorkerId) -> Self {
-        Self { store, clock: Arc::new(SystemClock), owner, lease: PLAN_LEASE }
+        let clock = Arc::new(SystemClock);
+        Self { store, clock, owner, lease: PLAN_LEASE, partitions: None, sources: None }
+    }
+
+    /// Leaves plans over partitions of other sources to other executors, if the raw data is to be checked.
+    pub fn with_sources(self, sources: impl IntoIterator<Item = String>) -> Self {
+        Self { sources: Some(Arc::new(sources.into_iter().collect())), ..self }
+    }
+
+    /// Checks the raw data of partitions once more before they are changed (FIX-4).
+    pub fn with_partitions(self, partitions: Control) -> Self {
+        Self { partitions: Some(partitions), ..self }
     }
 
     /// Replaces the system clock, for tests.
@@ -72,92 +124,128 @@ impl PlanExecutor {
         Self { lease, ..self }
     }
 
-    /// Executes all plans that no other executor holds, until stopped.
+    /// Executes all plans that no other executor holds, until stopped. Each has a task of its own, so that none waits for
+    /// the store, the raw sink or the errors of another.
     pub async fn run(&self, mut stop: Stop) {
-        let mut held: Vec<HeldPlan> = Vec::new();
-        let mut wakes = self.store.wakes();
+        let (mut plans, executed) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
+        let (mut wakes, mut undeclared) = (self.store.wakes(), Vec::new());
         while !stop.is_stopped() {
             wakes.mark_unchanged();
-            let pause = match self.turn(&mut held).await {
-                Ok(pause) => pause,
+            // Plans that are only watched keep no other from running.
+            if executed.load(Ordering::Relaxed) < MAX_PLANS as usize {
+                match self.claim(None, &undeclared).await {
+                    Ok(claimed) => claimed.into_iter().for_each(|plan| {
+                        plans.spawn(self.clone().hold(plan, executed.clone(), stop.clone()));
+                    }),
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(error, "cannot look for plans; trying again");
+                    }
+                }
+            }
+            tokio::select! {
+                biased;
+                () = stop.stopped() => break,
+                () = tokio::time::sleep(POLL) => {}
+                // An order to a plan, among others. The pause bounds how often a busy store is asked.
+                _ = wakes.changed() => tokio::time::sleep(MIN_POLL).await,
+            }
+            while let Some(ended) = plans.try_join_next() {
+                undeclared.extend(released(ended));
+            }
+        }
+        while let Some(ended) = plans.join_next().await {
+            let _ = released(ended);
+        }
+    }
+
+    /// Holds a plan until it has no more work, or the executor is stopped. Returns the plan if it must not be claimed again.
+    async fn hold(
+        self,
+        mut held: HeldPlan,
+        executed: Arc<AtomicUsize>,
+        mut stop: Stop,
+    ) -> Option<PlanId> {
+        let (id, mut errors, mut counted) = (held.plan.id, 0, Executed::new(executed));
+        loop {
+            counted.set(held.is_executed());
+            let pause = match self.advance(&mut held).await {
+                Ok(Next::Never) => return None,
+                Ok(Next::Undeclared(source)) => {
+                    let plan = id.0;
+                    tracing::warn!(
+                        plan,
+                        source,
+                        "the configuration does not declare the source; the plan is left to other processes"
+                    );
+                    return Some(id);
+                }
+                Ok(next) => {
+                    errors = 0;
+                    self.pause(&next)
+                }
                 Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "cannot execute plans; trying again");
-                    PAUSE_AFTER_ERROR
+                    // What was written is not known, so the plan is read before anything else.
+                    held.read_at = Timestamp::UNIX_EPOCH;
+                    let pause = PAUSE_AFTER_ERROR.saturating_mul(1 << errors.min(6));
+                    let pause = pause.min(MAX_PAUSE_AFTER_ERRORS).min(self.lease / 3);
+                    errors += 1;
+                    let (plan, error) = (id.0, &error as &dyn std::error::Error);
+                    tracing::warn!(plan, error, ?pause, "cannot execute the plan; trying again");
+                    Some(pause)
                 }
             };
             tokio::select! {
                 biased;
                 () = stop.stopped() => break,
-                () = tokio::time::sleep(pause) => {}
-                // An order to a plan, among others. A pause bounds how often a busy store is asked.
-                _ = wakes.changed() => tokio::time::sleep(pause.min(SETTLE)).await,
+                () = rest(pause) => {}
             }
         }
-        for plan in held {
-            // If this fails, the lease ends by itself.
-            let _ = self.store.release_plan(plan.plan.lease()).await;
-        }
+        // If this fails, the lease ends by itself.
+        let _ = self.store.release_plan(held.plan.lease()).await;
+        None
     }
 
-    /// Executes one plan until it is no longer running, and reports its progress. `None` if another executor holds it.
-    /// The outcomes of its last units may not be known yet.
+    /// Executes one plan until it is no longer running, and reports its progress. `is_own` says that its list was made with the
+    /// configuration of this executor.
     pub async fn run_plan(
         &self,
         id: PlanId,
+        is_own: bool,
         mut report: impl FnMut(&PlanRecord) + Send,
-    ) -> Result<Option<PlanRecord>> {
-        let Some(mut held) = self.claim(Some(id)).await?.pop() else { return Ok(None) };
+    ) -> Result<PlanRun> {
+        let Some(held) = self.claim(Some(id), &[]).await?.pop() else {
+            return Ok(PlanRun::Elsewhere);
+        };
+        let mut held = HeldPlan { is_own, ..held };
         loop {
             report(&held.plan);
             if !held.is_executed() {
                 let _ = self.store.release_plan(held.plan.lease()).await?;
-                return Ok(Some(held.plan));
+                return Ok(PlanRun::Ended(Box::new(held.plan)));
             }
             match self.advance(&mut held).await? {
-                Next::Now => {}
-                Next::At(at) => tokio::time::sleep(self.until(at)).await,
                 Next::Never => {
                     let plan = self.store.plans_by_id(&[id]).await?.pop();
-                    return Ok(plan.filter(|plan| plan.status != PlanStatus::Running));
+                    let ended = plan.filter(|plan| plan.status != PlanStatus::Running);
+                    return Ok(
+                        ended.map_or(PlanRun::Elsewhere, |plan| PlanRun::Ended(Box::new(plan)))
+                    );
                 }
+                Next::Undeclared(source) => return Ok(PlanRun::Undeclared(source)),
+                next => rest(self.pause(&next)).await,
             }
         }
     }
 
-    /// Advances every held plan once, and returns how long none has anything to do.
-    async fn turn(&self, held: &mut Vec<HeldPlan>) -> Result<Duration> {
-        // Plans that are only watched keep no other from running.
-        if held.iter().filter(|it| it.is_executed()).count() < MAX_PLANS as usize {
-            held.extend(self.claim(None).await?);
-        }
-        let (mut pause, mut failed, mut place) = (POLL, None, 0);
-        while let Some(plan) = held.get_mut(place) {
-            match self.advance(plan).await {
-                Ok(Next::Never) => {
-                    held.remove(place);
-                    continue;
-                }
-                Ok(Next::Now) => pause = Duration::ZERO,
-                Ok(Next::At(at)) => pause = pause.min(self.until(at)),
-                Err(error) => {
-                    // What was written is not known, so the plan is read before anything else.
-                    plan.read_at = Timestamp::UNIX_EPOCH;
-                    failed = Some(error);
-                }
-            }
-            place += 1;
-        }
-        failed.map_or(Ok(pause), Err)
-    }
-
-    async fn claim(&self, only: Option<PlanId>) -> Result<Vec<HeldPlan>> {
+    async fn claim(&self, only: Option<PlanId>, except: &[PlanId]) -> Result<Vec<HeldPlan>> {
         let now = self.store.now();
         let claim = PlanClaim {
             owner: self.owner.clone(),
             lease_until: self.lease_end(now),
             now,
             only,
+            except: except.to_vec(),
             limit: MAX_PLANS,
         };
         let claimed = self.store.claim_plans(&claim).await?;
@@ -165,14 +253,13 @@ impl PlanExecutor {
             return Ok(Vec::new());
         }
         redrive_store::failpoint!("engine.plan.claimed");
-        let held = |plan| HeldPlan {
+        let held = |plan: PlanRecord| HeldPlan {
+            next_at: plan.settings.timing_at(&plan.timing, now).next_at,
             plan,
             read_at: now,
             renewed_at: now,
-            next_at: None,
-            settle_after: 0,
-            settle_at: now,
-            settle_wait: SETTLE,
+            settling: Settling::new(now),
+            is_own: false,
         };
         Ok(claimed.into_iter().map(held).collect())
     }
@@ -181,78 +268,154 @@ impl PlanExecutor {
     async fn advance(&self, held: &mut HeldPlan) -> Result<Next> {
         let (now, lease) = (self.store.now(), held.plan.lease());
         let since = |at: Timestamp| now.duration_since(at).unsigned_abs();
-        if since(held.read_at) >= POLL || since(held.renewed_at) >= self.lease / 3 {
-            let renewed = self.store.renew_plan(lease, self.lease_end(now)).await?;
-            redrive_store::failpoint!("engine.plan.renewed");
-            if !held.read(renewed, now) {
+        if since(held.renewed_at) >= self.lease / 3 {
+            if !self.renew(held).await? {
                 return Ok(Next::Never);
             }
-            held.renewed_at = now;
+        } else if since(held.read_at) >= POLL {
+            let read = self.store.plans_by_id(&[held.plan.id]).await?.pop();
+            if !held.read(read.filter(|plan| plan.is_held_under(lease)), now) {
+                return Ok(Next::Never);
+            }
         }
         if held.plan.undo_unit.is_some() {
             let undone = self.store.undo_plan(lease, MAX_PLAN_STEP, self.clock.now()).await?;
             redrive_store::failpoint!("engine.plan.undone");
             return Ok(if held.read(undone, now) { Next::Now } else { Next::Never });
         }
-        if held.plan.counts.pending > 0 && held.settle_at <= now {
-            return self.settle(held, now).await;
+        let step = held.next_step(now);
+        let settle_at = (held.plan.counts.pending > 0).then(|| held.settling.next_at());
+        let is_due = settle_at.is_some_and(|at| at <= now);
+        let steps = matches!(step, Some(PlanStep::Change(_)));
+        if is_due && !(steps && held.settling.is_last()) {
+            return self.settle(held, now, steps).await;
         }
         if !held.plan.has_work() {
             let _ = self.store.release_plan(lease).await?;
             redrive_store::failpoint!("engine.plan.released");
             return Ok(Next::Never);
         }
-        let settle_at = (held.plan.counts.pending > 0).then_some(held.settle_at);
-        if held.plan.status != PlanStatus::Running {
-            return Ok(settle_at.map_or(Next::Now, Next::At));
-        }
-        let mut timing = held.plan.timing;
-        timing.next_at = timing.next_at.max(held.next_at);
         let wait = |at: Timestamp| Next::At(settle_at.map_or(at, |settle| settle.min(at)));
-        match held.plan.settings.next_step(&held.plan.counts, &timing, now) {
-            PlanStep::Change(batch) => self.step(held, &batch).await,
-            PlanStep::WaitUntil(at) => Ok(wait(at)),
-            PlanStep::WaitForCanary => Ok(wait(held.settle_at)),
-            PlanStep::Abort(why) => self.end(held, &PlanEnd::Abort(why.to_string())).await,
-            PlanStep::Complete => self.end(held, &PlanEnd::Complete).await,
+        match step {
+            None => Ok(settle_at.map_or(Next::Now, Next::At)),
+            Some(PlanStep::Change(batch)) => self.step(held, &batch).await,
+            Some(PlanStep::WaitUntil(at)) => Ok(wait(at)),
+            Some(PlanStep::WaitForCanary) => Ok(wait(held.settling.next_at())),
+            Some(PlanStep::Abort(why)) => self.end(held, &PlanEnd::Abort(why.to_string())).await,
+            Some(PlanStep::Complete) => self.end(held, &PlanEnd::Complete).await,
         }
     }
 
     async fn step(&self, held: &mut HeldPlan, batch: &PlanBatch) -> Result<Next> {
-        let (lease, before) = (held.plan.lease(), held.plan.counts.changed);
-        let time = PlanTime { at: self.clock.now(), now: self.store.now() };
-        let stepped = self.store.step_plan(lease, batch, time).await;
+        let batch = match self.check_partitions(held, *batch).await? {
+            None => return Ok(Next::Never),
+            Some(Checked::Step(batch)) => batch,
+            Some(Checked::Later) => {
+                held.next_at = Some(after(self.store.now(), RAW_RETRY));
+                return Ok(Next::Now);
+            }
+            Some(Checked::Undeclared(source)) => {
+                let _ = self.store.release_plan(held.plan.lease()).await?;
+                return Ok(Next::Undeclared(source));
+            }
+        };
+        let (lease, before) = (held.plan.lease(), held.plan.counts);
+        let stepped = self.store.step_plan(lease, &batch, self.clock.now()).await;
         redrive_store::failpoint!("engine.plan.stepped");
         // A slow commit may be visible only now, so the pace is counted from here, also after an error.
         let now = self.store.now();
+        held.settling.stepped(now);
         held.next_at = Some(batch.next_at(batch.units, now));
         if !held.read(stepped?, now) {
             return Ok(Next::Never);
         }
-        let changed = held.plan.counts.changed.saturating_sub(before);
+        let counts = &held.plan.counts;
+        let changed = counts.changed.saturating_sub(before.changed);
         held.next_at = Some(batch.next_at(u32::try_from(changed).unwrap_or(u32::MAX), now));
-        held.settle_wait = SETTLE;
-        held.settle_at = held.settle_at.min(after(now, SETTLE));
-        Ok(Next::Now)
+        let moved =
+            held.plan.status != PlanStatus::Running || counts.position() != before.position();
+        Ok(if moved { Next::Now } else { Next::At(after(now, POLL)) })
+    }
+
+    /// Notes which of the next partitions the store must skip for what it does not know. A raw sink that cannot be read says
+    /// nothing about a partition, so the step ends before it. `None` if the lease is lost.
+    async fn check_partitions(
+        &self,
+        held: &mut HeldPlan,
+        batch: PlanBatch,
+    ) -> Result<Option<Checked>> {
+        let plan = &held.plan;
+        let Some(control) = self.partitions.as_ref().filter(|_| plan.action.needs_raw()) else {
+            return Ok(Some(Checked::Step(batch)));
+        };
+        // The raw sink may be slow.
+        let mut batch = PlanBatch { units: batch.units.min(MAX_CHECKED), ..batch };
+        let units = self.store.plan_units_page(plan.id, None, plan.last_unit, batch.units).await?;
+        let ids = units.iter().filter(|unit| unit.refusal.is_none()).map(|unit| unit.unit_id);
+        let ids: Vec<i64> = ids.collect();
+        let found = self.store.units_by_id(UnitKind::Partition, &ids).await?;
+        let found: Vec<_> = found.into_iter().filter_map(PlanUnit::into_partition).collect();
+        if let Some(declared) = self.sources.as_ref().filter(|_| !held.is_own) {
+            let mut sources = found.iter().map(|partition| partition.key.source());
+            if let Some(source) = sources.find(|source| !declared.contains(*source)) {
+                return Ok(Some(Checked::Undeclared(source.to_owned())));
+            }
+        }
+        let (action, by) = (plan.action, plan.operator(self.clock.now()));
+        let judged = self.renewing(held, control.plan_refusals(action, found, &by)).await?;
+        let Some(refusals) = judged else { return Ok(None) };
+        if let Some((id, why)) = &refusals.unreadable {
+            let plan = held.plan.id.0;
+            tracing::warn!(plan, why, "the plan waits for the raw sink; trying again");
+            let readable = units.iter().take_while(|unit| unit.unit_id < *id).count();
+            batch.units = u32::try_from(readable).unwrap_or(u32::MAX);
+        }
+        if !refusals.refused.is_empty() {
+            let lease = held.plan.lease();
+            let _ = self.store.refuse_plan_units(lease, &refusals.refused).await?;
+        }
+        Ok(Some(if batch.units == 0 { Checked::Later } else { Checked::Step(batch) }))
+    }
+
+    /// Renews the lease while something else takes long; `None` if it is lost.
+    async fn renewing<T>(
+        &self,
+        held: &mut HeldPlan,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(Some(done)),
+                () = tokio::time::sleep(self.lease / 3) => {
+                    if !self.renew(held).await? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Extends the lease and reads the plan; false if the lease is lost.
+    async fn renew(&self, held: &mut HeldPlan) -> Result<bool> {
+        let now = self.store.now();
+        let renewed = self.store.renew_plan(held.plan.lease(), self.lease_end(now)).await?;
+        redrive_store::failpoint!("engine.plan.renewed");
+        held.renewed_at = now;
+        Ok(held.read(renewed, now))
     }
 
     /// Looks at a page of pending units.
-    async fn settle(&self, held: &mut HeldPlan, now: Timestamp) -> Result<Next> {
-        let before = held.plan.counts.pending;
-        let settled = self.store.settle_plan(
-            held.plan.lease(),
-            held.settle_after,
-            MAX_PLAN_STEP,
-            self.clock.now(),
-        );
-        let settled = settled.await?;
+    async fn settle(&self, held: &mut HeldPlan, now: Timestamp, steps: bool) -> Result<Next> {
+        let (lease, before) = (held.plan.lease(), held.plan.counts.pending);
+        let page = held.settling.page(now);
+        let settled = self.store.settle_plan(lease, page, MAX_PLAN_STEP, self.clock.now()).await?;
         redrive_store::failpoint!("engine.plan.settled");
         let Some((plan, next)) = settled else { return Ok(Next::Never) };
-        held.settle_after = next.unwrap_or_default();
         let found = plan.counts.pending < before;
-        held.settle_wait = if found { SETTLE } else { (held.settle_wait * 2).min(MAX_SETTLE) };
-        held.settle_at = if next.is_some() && found { now } else { after(now, held.settle_wait) };
         held.plan = plan;
+        held.settling.look_on(next, found, now, self.store.now(), steps);
         Ok(Next::Now)
     }
 
@@ -264,7 +427,7 @@ impl PlanExecutor {
         }
         let (plan, status) = (held.plan.id.0, held.plan.status.name());
         match end {
-            PlanEnd::Complete => tracing::info!(plan, status, "the plan has ended"),
+            PlanEnd::Complete => tracing::debug!(plan, status, "the plan has ended"),
             PlanEnd::Abort(why) => tracing::warn!(plan, status, why, "the plan was aborted"),
         }
         Ok(Next::Now)
@@ -274,14 +437,68 @@ impl PlanExecutor {
         after(now, self.lease)
     }
 
-    fn until(&self, at: Timestamp) -> Duration {
-        let wait = at.duration_since(self.store.now());
-        // Sleeps end a little early, and a plan would be looked at many times.
-        Duration::try_from(wait).unwrap_or_default() + Duration::from_millis(1)
+    /// How long to rest before a plan is looked at again; `None` if it has something to do.
+    fn pause(&self, next: &Next) -> Option<Duration> {
+        let Next::At(at) = next else { return None };
+        let wait = Duration::try_from(at.duration_since(self.store.now())).unwrap_or_default();
+        // Sleeps end a little early, and a plan would be looked at many times. Orders and progress are seen within a poll.
+        Some((wait + Duration::from_millis(1)).min(POLL))
+    }
+}
+
+/// Lets other tasks run, or time pass.
+async fn rest(pause: Option<Duration>) {
+    match pause {
+        None => tokio::task::yield_now().await,
+        Some(pause) => tokio::time::sleep(pause).await,
+    }
+}
+
+/// The plan that a task has left to other processes.
+fn released(ended: std::result::Result<Option<PlanId>, tokio::task::JoinError>) -> Option<PlanId> {
+    ended.unwrap_or_else(|error| {
+        let error = &error as &dyn std::error::Error;
+        tracing::error!(error, "the execution of a plan panicked");
+        None
+    })
+}
+
+/// Counts a plan as executed while it is.
+struct Executed {
+    all: Arc<AtomicUsize>,
+    is_counted: bool,
+}
+
+impl Executed {
+    fn new(all: Arc<AtomicUsize>) -> Self {
+        Self { all, is_counted: false }
+    }
+
+    fn set(&mut self, is_executed: bool) {
+        match (std::mem::replace(&mut self.is_counted, is_executed), is_executed) {
+            (false, true) => _ = self.all.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = self.all.fetch_sub(1, Ordering::Relaxed),
+            (true, true) | (false, false) => {}
+        }
+    }
+}
+
+impl Drop for Executed {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 
 impl HeldPlan {
+    /// What to do if the plan runs. Times that another executor stored count, unless they are of another clock.
+    fn next_step(&self, now: Timestamp) -> Option<PlanStep> {
+        let PlanRecord { settings, counts, timing, status, .. } = &self.plan;
+        let known = settings.timing_at(timing, now);
+        let stored = timing.next_at.filter(|at| known.next_at == Some(*at));
+        let timing = PlanTiming { next_at: stored.max(self.next_at), ..known };
+        (*status == PlanStatus::Running).then(|| settings.next_step(counts, &timing, now))
+    }
+
     /// Whether units are changed or returned; else their outcomes are only watched.
     fn is_executed(&self) -> bool {
         self.plan.status == PlanStatus::Running || self.plan.undo_unit.is_some()

@@ -1,50 +1,153 @@
-//! Makes the list of units of a plan, page by page, so that a plan of any size takes constant memory.
+//! Makes the list of units of a plan, page by page, so that a plan of any size takes constant memory. A preview is the same
+//! walk without the writes.
 
 use redrive_core::{ItemId, PartitionKey, PlanId, RunId, SampleId};
 use redrive_store::{
-    NewPlan, PageLimit, PlanAction, PlanUnit, PlannedUnit, Result, Selection, Store, UnitKind,
+    NewPlan, Operator, PageLimit, PlanAction, PlanUnit, PlannedUnit, Result, Selection, Store,
+    UnitKind,
 };
+
+use crate::partitions::control::{ChangeOutcome, Control};
 
 /// Units in one transaction. A larger page would hold up the workers' writes.
 const PAGE: u32 = 5_000;
 
-/// A unit that a rule outside of the store keeps from being changed, and why.
-pub type Refuse<'a> = &'a (dyn Fn(&PlanUnit) -> Option<String> + Send + Sync);
-
-/// Creates a draft over the units of all selections, and completes its list. A unit that several selections match is listed
-/// once. `refuse` predicts what the store does not know.
-pub async fn freeze_plan(
-    store: &dyn Store,
-    plan: &NewPlan,
-    selections: &[Selection],
-    refuse: Refuse<'_>,
-) -> Result<PlanId> {
-    let id = store.create_plan(plan).await?;
-    redrive_store::failpoint!("engine.plan.created");
-    for selection in selections {
-        let mut after = PageEnd::default();
-        while let Some(units) = page(store, plan.action.kind(), selection, &mut after).await? {
-            let planned: Vec<PlannedUnit> =
-                units.iter().map(|unit| planned(plan.action, unit, refuse)).collect();
-            let _ = store.add_plan_units(id, &planned).await?;
-            redrive_store::failpoint!("engine.plan.listed");
-        }
-    }
-    let _ = store.freeze_plan(id, plan.by.at).await?;
-    redrive_store::failpoint!("engine.plan.frozen");
-    Ok(id)
+/// What a plan would do to a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanVerdict {
+    Change,
+    /// The unit is as requested; a plan does not list it.
+    Already,
+    Refuse {
+        why: String,
+        /// Whether an option of the action allows it.
+        is_overridable: bool,
+    },
 }
 
-fn planned(action: PlanAction, unit: &PlanUnit, refuse: Refuse<'_>) -> PlannedUnit {
-    let planned = PlannedUnit::new(action, unit);
-    let refusal = planned.refusal.or_else(|| refuse(unit));
-    PlannedUnit { refusal, ..planned }
+/// A unit that matches, as it is, and what the action would do to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgedUnit {
+    pub unit: PlanUnit,
+    pub verdict: PlanVerdict,
+}
+
+/// The units that an action is about, page by page.
+pub struct PlanPages<'a> {
+    control: &'a Control,
+    action: PlanAction,
+    by: &'a Operator,
+    /// One for each state that the action is about.
+    selections: Vec<Selection>,
+    after: PageEnd,
 }
 
 #[derive(Debug, Default)]
 struct PageEnd {
     id: i64,
     key: Option<PartitionKey>,
+}
+
+impl<'a> PlanPages<'a> {
+    /// The time of `by` is the "now" of policies.
+    pub fn new(
+        control: &'a Control,
+        action: PlanAction,
+        selection: &Selection,
+        by: &'a Operator,
+    ) -> Self {
+        let of = |state| Selection { state: Some(state), ..selection.clone() };
+        let selections = match (selection.state, action.states()) {
+            (None, states) if !states.is_empty() => states.into_iter().map(of).collect(),
+            _ => vec![selection.clone()],
+        };
+        Self { control, action, by, selections, after: PageEnd::default() }
+    }
+
+    /// The next units, which may be none; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<JudgedUnit>>> {
+        while let Some(selection) = self.selections.first() {
+            let store = &**self.control.store();
+            if let Some(units) = page(store, self.action.kind(), selection, &mut self.after).await?
+            {
+                return Ok(Some(self.judge(selection, units).await));
+            }
+            self.selections.remove(0);
+            self.after = PageEnd::default();
+        }
+        Ok(None)
+    }
+
+    async fn judge(&self, selection: &Selection, units: Vec<PlanUnit>) -> Vec<JudgedUnit> {
+        if self.action.partition().is_none() {
+            let judged = |unit: PlanUnit| {
+                let refuse = |why| PlanVerdict::Refuse { why, is_overridable: false };
+                let verdict = self.action.refusal(&unit).map_or(PlanVerdict::Change, refuse);
+                JudgedUnit { unit, verdict }
+            };
+            return units.into_iter().map(judged).collect();
+        }
+        let partitions = units.into_iter().filter_map(PlanUnit::into_partition).collect();
+        let judged = self.control.judge(self.action, selection, partitions, self.by).await;
+        let judged = judged.into_iter().map(|(partition, outcome)| JudgedUnit {
+            unit: PlanUnit::Partition(partition),
+            verdict: match outcome {
+                ChangeOutcome::Done(_) => PlanVerdict::Change,
+                ChangeOutcome::Already(_) => PlanVerdict::Already,
+                ChangeOutcome::Refused(refusal) => PlanVerdict::Refuse {
+                    why: refusal.to_string(),
+                    is_overridable: refusal.is_overridable(),
+                },
+            },
+        });
+        judged.collect()
+    }
+}
+
+/// Creates a draft over the units of a selection that the action is about, and completes its list. `None` if it would change
+/// nothing: then there is no draft. Reports every unit that it comes across.
+pub async fn freeze_plan(
+    control: &Control,
+    plan: &NewPlan,
+    selection: &Selection,
+    mut report: impl FnMut(&[JudgedUnit]) + Send,
+) -> Result<Option<PlanId>> {
+    let store = &**control.store();
+    let mut pages = PlanPages::new(control, plan.action, selection, &plan.by);
+    let (mut id, mut listed) = (None, Vec::new());
+    while let Some(units) = pages.next().await? {
+        report(&units);
+        let is_change = |unit: &JudgedUnit| unit.verdict == PlanVerdict::Change;
+        let changes = units.iter().any(is_change);
+        listed.extend(units.iter().filter_map(|unit| planned(plan.action, unit)));
+        if id.is_none() && !changes && listed.len() < PAGE as usize {
+            continue;
+        }
+        let id = match id {
+            Some(id) => id,
+            None => {
+                let created = store.create_plan(plan).await?;
+                redrive_store::failpoint!("engine.plan.created");
+                *id.insert(created)
+            }
+        };
+        let _ = store.add_plan_units(id, &listed).await?;
+        redrive_store::failpoint!("engine.plan.listed");
+        listed.clear();
+    }
+    let Some(id) = id else { return Ok(None) };
+    let _ = store.freeze_plan(id, plan.by.at).await?;
+    redrive_store::failpoint!("engine.plan.frozen");
+    Ok(Some(id))
+}
+
+fn planned(action: PlanAction, judged: &JudgedUnit) -> Option<PlannedUnit> {
+    let refusal = match &judged.verdict {
+        PlanVerdict::Change => None,
+        PlanVerdict::Refuse { why, .. } => Some(why.clone()),
+        PlanVerdict::Already => return None,
+    };
+    Some(PlannedUnit { refusal, ..PlannedUnit::new(action, &judged.unit) })
 }
 
 /// The next page of matching units; `None` at the end.

@@ -2,9 +2,14 @@
 //!
 //! - `freeze`: makes the list of units of a plan
 //! - `executor`: applies, watches and undoes plans under leases
+//! - `settling`: when and where to look for outcomes
+//! - `waits`: why pending units of a plan cannot end
 
 mod executor;
 mod freeze;
+mod settling;
+mod waits;
 
-pub use executor::{PLAN_LEASE, PlanExecutor};
-pub use freeze::{Refuse, freeze_plan};
+pub use executor::{PLAN_LEASE, PlanExecutor, PlanRun};
+pub use freeze::{JudgedUnit, PlanPages, PlanVerdict, freeze_plan};
+pub use waits::{plan_waits_for, plan_waits_for_raw};

@@ -16,7 +16,7 @@ use crate::{partitions::raw::durable::sync_folder, uploads::hex};
 /// A complete and synced file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedFile {
-    /// `runs`, `samples` or `attempts`.
+    /// `runs`, `samples`, `attempts`, `plans` or `plan_units`.
     pub kind: &'static str,
     pub path: PathBuf,
     pub rows: u64,

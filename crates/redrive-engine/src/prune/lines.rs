@@ -2,10 +2,13 @@
 
 use std::mem;
 
-use redrive_core::Cause;
-use redrive_store::{AttemptRecord, RunRecord, SampleRecord};
+use redrive_core::{Cause, PlanId};
+use redrive_store::{AttemptRecord, PlanRecord, PlanUnitRecord, RunRecord, SampleRecord};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value, json as value,
+    value::{RawValue, to_raw_value},
+};
 
 /// Stored JSON as it is, so that no number loses a digit, but on one line: line breaks can only stand between
 /// tokens. Text that is not JSON becomes a JSON string.
@@ -81,5 +84,67 @@ pub(super) fn attempt_line(attempt: &AttemptRecord) -> AttemptLine<'_> {
         cause: attempt.cause.map(Cause::name),
         delay_us: attempt.delay.map(|delay| delay.as_micros()),
         worker: &attempt.worker,
+    }
+}
+
+pub(super) fn plan_line(plan: &PlanRecord) -> Value {
+    let counts = &plan.counts;
+    let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string());
+    value!({
+        "id": plan.id.0,
+        "action": plan.action.name(),
+        "options": plan.action.options(),
+        "selection": json(&plan.selection),
+        "settings": json(&plan.settings_json()),
+        "status": plan.status.name(),
+        "created_at": plan.created_at.to_string(),
+        "created_by": plan.created_by,
+        "reason": plan.reason,
+        "ordered_by": plan.ordered_by,
+        "ordered_reason": plan.ordered_reason,
+        "frozen_at": time(plan.frozen_at),
+        "started_at": time(plan.started_at),
+        "ended_at": time(plan.ended_at),
+        "stop_reason": plan.stop_reason,
+        "total": counts.total,
+        "changed": counts.changed,
+        "skipped": counts.skipped,
+        "recovered": counts.recovered,
+        "same_cause": counts.same_cause,
+        "other_cause": counts.other_cause,
+        "superseded": plan.superseded,
+        "undone": plan.undone,
+        "lease_epoch": plan.lease_epoch.0,
+    })
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PlanUnitLine<'a> {
+    plan_id: i64,
+    unit_id: i64,
+    state: &'a str,
+    version: i64,
+    cause: Option<&'a str>,
+    refusal: Option<&'a str>,
+    outcome: Option<&'static str>,
+    reason: Option<&'a str>,
+    outcome_at: Option<String>,
+    new_cause: Option<&'a str>,
+    undo: Option<Box<RawValue>>,
+}
+
+pub(super) fn plan_unit_line(plan: PlanId, unit: &PlanUnitRecord) -> PlanUnitLine<'_> {
+    PlanUnitLine {
+        plan_id: plan.0,
+        unit_id: unit.unit_id,
+        state: &unit.state,
+        version: unit.version,
+        cause: unit.cause.as_deref(),
+        refusal: unit.refusal.as_deref(),
+        outcome: unit.outcome.map(|outcome| outcome.name()),
+        reason: unit.reason.as_deref(),
+        outcome_at: unit.outcome_at.map(|at| at.to_string()),
+        new_cause: unit.new_cause.as_deref(),
+        undo: unit.undo.as_deref().and_then(json),
     }
 }

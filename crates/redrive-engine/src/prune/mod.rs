@@ -21,11 +21,12 @@ use std::{
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use redrive_core::{Epoch, RunId, SampleId};
+use redrive_core::{Epoch, PlanId, RunId, SampleId};
 use redrive_store::{
-    ExportedUnit, LedgerPlace, Operator, PruneFilter, PruneRecord, Pruned, Store, UnitKind,
+    ExportedUnit, LedgerPlace, Operator, PlanPrune, PruneFilter, PruneRecord, Pruned, PrunedPlan,
+    Store, UnitKind,
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use self::file::ExportFile;
 pub use self::file::ExportedFile;
@@ -36,6 +37,11 @@ use redrive_retry::Clock;
 const UNITS_PER_BATCH: usize = 1_000;
 
 const ATTEMPTS_PER_PAGE: u32 = 1_000;
+
+const PLANS_PER_PAGE: u32 = 100;
+
+/// Units of a plan that are exported or removed at a time.
+const PLAN_UNITS_PER_PAGE: u32 = 1_000;
 
 /// Why a prune stopped. Every row is still in the store, or in a file, or in both.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +65,7 @@ pub enum PruneError {
 pub struct Prunable {
     pub runs: u64,
     pub samples: u64,
+    pub plans: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,7 +77,9 @@ pub struct PruneReport {
     pub runs: Pruned,
     /// Removed samples, and their ledger rows.
     pub samples: Pruned,
-    /// Units that were exported but not removed: they changed meanwhile, or another prune removed them.
+    /// Removed plans, with their units.
+    pub plans: u64,
+    /// Units and plans that were exported but not removed: they changed meanwhile, or another prune removed them.
     pub left: u64,
 }
 
@@ -93,6 +102,9 @@ impl Prune {
         }
         if self.filter.takes_samples() {
             prunable.samples = self.store.count_prunable_samples(&self.filter).await?;
+        }
+        if self.filter.takes_plans() {
+            prunable.plans = self.store.count_prunable_plans(&self.filter).await?;
         }
         Ok(prunable)
     }
@@ -128,6 +140,11 @@ impl Prune {
             let kind = match file.kind {
                 "runs" => UnitKind::Run,
                 "samples" => UnitKind::Sample,
+                "plans" => {
+                    report.plans = self.remove_plans(&record.key(), by, &file.path).await?;
+                    report.left += file.rows.saturating_sub(report.plans);
+                    continue;
+                }
                 _ => continue,
             };
             let pruned = self.remove(&record.key(), kind, &file.path).await?;
@@ -138,7 +155,7 @@ impl Prune {
             }
         }
         redrive_store::failpoint!("engine.prune.removed");
-        let end = record.end_entry(report.runs, report.samples, self.clock.now());
+        let end = record.end_entry(report.runs, report.samples, report.plans, self.clock.now());
         self.store.append_journal(&[end]).await?;
         Ok(PruneReport { files, ..report })
     }
@@ -146,18 +163,22 @@ impl Prune {
     /// Writes the files, and gives them their final names when all are complete. Files without rows are not
     /// created.
     async fn export(&self, folder: &Path, name: &str) -> Result<Vec<ExportedFile>, PruneError> {
-        let [mut runs, mut samples, mut attempts] =
-            ["runs", "samples", "attempts"].map(|kind| ExportFile::new(folder, kind, name));
+        let [mut runs, mut samples, mut attempts, mut plans, mut plan_units] =
+            ["runs", "samples", "attempts", "plans", "plan_units"]
+                .map(|kind| ExportFile::new(folder, kind, name));
         if self.filter.takes_runs() {
             self.export_runs(&mut runs, &mut attempts).await?;
         }
         if self.filter.takes_samples() {
             self.export_samples(&mut samples, &mut attempts).await?;
         }
+        if self.filter.takes_plans() {
+            self.export_plans(&mut plans, &mut plan_units).await?;
+        }
         redrive_store::failpoint!("engine.prune.written");
-        // The ledger first: a named file of runs or samples then always has its attempts beside it.
-        let files =
-            [attempts, runs, samples].into_iter().filter_map(|file| file.finish().transpose());
+        // The ledger first: a named file of runs or samples then always has its attempts beside it. So have plans their units.
+        let files = [attempts, plan_units, runs, samples, plans];
+        let files = files.into_iter().filter_map(|file| file.finish().transpose());
         files.collect()
     }
 
@@ -201,6 +222,33 @@ impl Prune {
         }
     }
 
+    async fn export_plans(
+        &self,
+        file: &mut ExportFile,
+        units: &mut ExportFile,
+    ) -> Result<(), PruneError> {
+        let mut after = PlanId(0);
+        loop {
+            let page = self.store.prunable_plans(&self.filter, after, PLANS_PER_PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.id;
+            for plan in &page {
+                file.add(&lines::plan_line(plan))?;
+                let mut after = 0;
+                loop {
+                    let page =
+                        self.store.plan_units_page(plan.id, None, after, PLAN_UNITS_PER_PAGE);
+                    let page = page.await?;
+                    let Some(last) = page.last() else { break };
+                    after = last.unit_id;
+                    for unit in &page {
+                        units.add(&lines::plan_unit_line(plan.id, unit))?;
+                    }
+                }
+            }
+        }
+    }
+
     async fn export_attempts(
         &self,
         kind: UnitKind,
@@ -218,23 +266,32 @@ impl Prune {
         }
     }
 
+    /// Removes the plans of a file that did not change since they were exported, each in pages of its units.
+    async fn remove_plans(&self, key: &str, by: &Operator, path: &Path) -> Result<u64, PruneError> {
+        let (mut exported, mut gone) = (ExportReader::open(path)?, 0);
+        while let [plan] = &exported.batch::<PlanVersion>(1)?[..] {
+            let (id, epoch) = (PlanId(plan.id), Epoch(plan.lease_epoch));
+            let plan = PlanPrune { id, epoch, by: by.clone(), limit: PLAN_UNITS_PER_PAGE };
+            loop {
+                let pruned = self.store.prune_plan(key, &self.filter, &plan).await?;
+                redrive_store::failpoint!("engine.prune.plan");
+                match pruned {
+                    PrunedPlan::Units(_) => continue,
+                    PrunedPlan::Gone => gone += 1,
+                    PrunedPlan::Left => {}
+                }
+                break;
+            }
+        }
+        Ok(gone)
+    }
+
     /// Removes the units of a file that did not change since they were exported.
     async fn remove(&self, key: &str, kind: UnitKind, path: &Path) -> Result<Pruned, PruneError> {
-        let unreadable = |source| PruneError::File { path: path.to_owned(), source };
-        let mut lines = BufReader::new(File::open(path).map_err(unreadable)?);
-        let (mut line, mut sum) = (String::new(), Pruned::default());
+        let (mut exported, mut sum) = (ExportReader::open(path)?, Pruned::default());
         loop {
-            let mut batch = Vec::new();
-            while batch.len() < UNITS_PER_BATCH {
-                line.clear();
-                if lines.read_line(&mut line).map_err(unreadable)? == 0 {
-                    break;
-                }
-                let version: UnitVersion = serde_json::from_str(&line).map_err(|error| {
-                    unreadable(io::Error::new(io::ErrorKind::InvalidData, error))
-                })?;
-                batch.push(version.into());
-            }
+            let batch: Vec<UnitVersion> = exported.batch(UNITS_PER_BATCH)?;
+            let batch: Vec<ExportedUnit> = batch.into_iter().map(ExportedUnit::from).collect();
             if batch.is_empty() {
                 return Ok(sum);
             }
@@ -247,6 +304,42 @@ impl Prune {
             redrive_store::failpoint!("engine.prune.batch");
         }
     }
+}
+
+/// Reads the lines of an export file again.
+struct ExportReader<'a> {
+    path: &'a Path,
+    lines: BufReader<File>,
+    line: String,
+}
+
+impl<'a> ExportReader<'a> {
+    fn open(path: &'a Path) -> Result<Self, PruneError> {
+        let failed = |source| PruneError::File { path: path.to_owned(), source };
+        let lines = BufReader::new(File::open(path).map_err(failed)?);
+        Ok(Self { path, lines, line: String::new() })
+    }
+
+    /// The next lines; none at the end.
+    fn batch<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, PruneError> {
+        let failed = |source| PruneError::File { path: self.path.to_owned(), source };
+        let mut batch = Vec::new();
+        while batch.len() < most {
+            self.line.clear();
+            if self.lines.read_line(&mut self.line).map_err(failed)? == 0 {
+                break;
+            }
+            let line = serde_json::from_str(&self.line);
+            batch.push(line.map_err(|error| failed(error.into()))?);
+        }
+        Ok(batch)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct PlanVersion {
+    id: i64,
+    lease_epoch: i64,
 }
 
 /// The columns of a line that identify a unit and show whether it changed.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redrive_core::{Policy, Preset};
-use redrive_store::Categories;
+use redrive_store::{Categories, GateRule, GateRules};
 
 use crate::{
     handlers::handler::Handler,
@@ -22,6 +22,8 @@ pub struct Queue {
     /// The time limit of an attempt.
     pub time_limit: Duration,
     pub limits: WorkerLimits,
+    /// The gates that the runs pass, with their category as the key.
+    pub gates: GateRules,
 }
 
 impl Queue {
@@ -34,11 +36,17 @@ impl Queue {
             policy: Preset::Run.policy(),
             time_limit: DEFAULT_TIME_LIMIT,
             limits: WorkerLimits::default(),
+            gates: GateRules::default(),
         }
     }
 
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// Lets the runs pass gates.
+    pub fn with_gates(self, gates: Vec<GateRule>) -> Self {
+        Self { gates: gates.into(), ..self }
     }
 
     /// Sets the number of runs that are handled at once; at least 1.

@@ -12,8 +12,10 @@ use redrive_store::{
     RunFinish, RunRecord, UnitKind, UnitRow, Verdict, Written,
 };
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use crate::{
+    gates::work_gates::{Start, WorkGates},
     handlers::handler::{Call, Outcome},
     runs::queue::Queue,
     traces::{TracedAttempt, Traces},
@@ -28,11 +30,13 @@ pub(crate) struct RunWork {
     queue: Queue,
     context: WorkContext,
     leases: StoreLeases,
+    gates: WorkGates,
 }
 
 impl RunWork {
     pub(crate) fn new(queue: Queue, context: &WorkContext) -> Self {
-        Self { queue, context: context.clone(), leases: context.leases(Leased::Run) }
+        let gates = context.gates(queue.gates.clone());
+        Self { queue, context: context.clone(), leases: context.leases(Leased::Run), gates }
     }
 
     fn call(&self, run: &ClaimedRun) -> Call {
@@ -81,6 +85,7 @@ impl RunWork {
             ended_at,
             worker: expired.owner.clone(),
             completion: self.failed(run.id, history, failure, (started_at, ended_at)),
+            gates: self.gates.passed(&run.category),
         })
     }
 }
@@ -111,8 +116,16 @@ impl Work for RunWork {
             owner: self.context.worker.clone(),
             lease_until: until,
             now: self.context.clock.now(),
+            gates: self.gates.rules(&*self.context.store).await?,
         };
-        self.context.store.claim_runs(&request).await
+        let claimed = self.context.store.claim_runs(&request).await?;
+        let keys = claimed.iter().map(|run| run.category.as_str());
+        self.gates.note(&*self.context.store, keys).await;
+        Ok(claimed)
+    }
+
+    fn start(&self, run: &ClaimedRun, claimed_at: Instant) -> Start {
+        self.gates.start(&run.pass, &run.category, claimed_at)
     }
 
     fn lease(&self, run: &ClaimedRun) -> LeaseRef {
@@ -138,6 +151,7 @@ impl Work for RunWork {
                 result: value.map(|value| bounded(&value)),
             },
             Outcome::Failed(failure) => {
+                self.gates.failed(&run.category, &failure);
                 self.failed(run.id, run.history, failure, (started_at, ended_at))
             }
             Outcome::Skipped(why) => {
@@ -155,6 +169,7 @@ impl Work for RunWork {
             ended_at,
             worker: self.context.worker.clone(),
             completion,
+            gates: self.gates.passed(&run.category),
         })
     }
 
@@ -211,7 +226,14 @@ impl Work for RunWork {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.context.store.next_due(&self.queue.name, &self.queue.categories).await
+        let (store, queue) = (&self.context.store, &self.queue);
+        let (due, has_ready) = if self.gates.gives_start_times() {
+            let backlog = self.backlog().await?;
+            (backlog.next_due, backlog.ready)
+        } else {
+            (store.next_due(&queue.name, &queue.categories).await?, false)
+        };
+        Ok(self.gates.next_due(due, has_ready, self.context.clock.now()))
     }
 }
 
@@ -235,7 +257,7 @@ fn log_start(queue: &Queue, run: &ClaimedRun) {
         tracing::info!(run = id, queue = queue.name, attempt, "attempt after a deferral");
     } else if counted == 0 {
         tracing::debug!(run = id, queue = queue.name, attempt, "initial attempt");
-    } else if let Some(max) = queue.policy.spec().max_attempts {
+    } else if let Some(max) = queue.policy.max_attempts() {
         let of = max.saturating_sub(1);
         tracing::info!(run = id, queue = queue.name, attempt, "retry {counted} of {of}");
     } else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_store::Store;
+use redrive_store::{DeclaredGate, GateRules, Store};
 
 use crate::{
     InvalidHttp,
@@ -21,6 +21,8 @@ pub struct UploadPlan {
     pub giveup_file: Option<GiveupFile>,
     pub observer: Option<UploadObserver>,
     pub traces: Traces,
+    pub gates: GateRules,
+    pub declared_gates: Vec<DeclaredGate>,
 }
 
 /// An uploader that sends items by HTTP: with retries, unless they are disabled.
@@ -33,6 +35,7 @@ pub fn build_uploader(
     let (name, worker) = (plan.http.name.clone(), plan.http.worker.clone());
     let bare = HttpUploader::new(plan.http, store.clone(), content)?;
     let bare = bare.with_observer(observer.clone()).with_traces(plan.traces);
+    let bare = bare.with_gates(plan.gates, plan.declared_gates);
     if plan.disable_retry {
         tracing::info!(
             upload = name,

@@ -76,6 +76,10 @@ impl GroupLease {
         Ok(Ok(Self { store, lease, owner, lost, renewer }))
     }
 
+    pub fn lease(&self) -> LeaseRef {
+        self.lease
+    }
+
     /// Stops when the lease is lost. Another process may hold the group then, so nothing more may be sent.
     pub fn lost(&self) -> Stop {
         self.lost.clone()

@@ -173,7 +173,7 @@ impl GroupSending {
     /// the group is free when its lease expires.
     pub async fn run(self, mut stop: Stop) -> GroupSent {
         let (stopper, stopped) = Stopper::new();
-        let request = UploadRequest::new(self.group).with_stop(stopped);
+        let request = UploadRequest::new(self.group).with_stop(stopped).under(self.lease.lease());
         let mut work = self.upload.uploader.upload_pending(&request);
         let mut lost = self.lease.lost();
         let report = tokio::select! {

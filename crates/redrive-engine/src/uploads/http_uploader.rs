@@ -4,16 +4,18 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, Failure, ItemId, Unit, named};
-use redrive_store::{ItemGroup, ItemRecord, Store};
+use redrive_store::{DeclaredGate, GateRules, ItemGroup, ItemRecord, Store, WorkerId};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
 use crate::{
-    Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stopper, SystemClock,
+    Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stop, Stopper, SystemClock,
+    gates::{known_gates::KnownGates, work_gates::WorkGates},
     traces::Traces,
     uploads::{
         Content, UploadError, UploadObserver, UploadReport, UploadRequest, Uploader,
         event::no_observer,
+        item_gates::ItemGates,
         item_sender::ItemSender,
         item_supply::ItemSupply,
         lanes::{Lanes, UploadPass},
@@ -57,6 +59,8 @@ pub struct HttpUploader {
     clock: Arc<dyn Clock>,
     observer: UploadObserver,
     traces: Traces,
+    gates: GateRules,
+    declared_gates: Arc<[DeclaredGate]>,
 }
 
 impl HttpUploader {
@@ -81,6 +85,8 @@ impl HttpUploader {
             clock,
             observer: no_observer(),
             traces: Traces::default(),
+            gates: GateRules::default(),
+            declared_gates: Arc::default(),
         })
     }
 
@@ -91,6 +97,30 @@ impl HttpUploader {
     /// Traces the attempts at items.
     pub fn with_traces(self, traces: Traces) -> Self {
         Self { traces, ..self }
+    }
+
+    /// Lets items pass gates, with their group as the key. The gates are declared with all places whose units pass them.
+    pub fn with_gates(self, gates: GateRules, declared: Vec<DeclaredGate>) -> Self {
+        Self { gates, declared_gates: declared.into(), ..self }
+    }
+
+    /// The gates of a request, which are followed until the stopper is dropped.
+    fn item_gates(&self, request: &UploadRequest, stop: Stop) -> Option<ItemGates> {
+        if self.gates.is_empty() {
+            return None;
+        }
+        let known: Arc<KnownGates> = Arc::default();
+        tokio::spawn(known.clone().follow(self.store.clone(), stop));
+        Some(ItemGates {
+            gates: WorkGates::new(self.gates.clone(), self.declared_gates.clone(), known),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            worker: WorkerId(self.worker.clone()),
+            group: request.group.group.clone(),
+            epoch: request.epoch,
+            batch: self.concurrency,
+            queue: Default::default(),
+        })
     }
 
     /// Sends the pending items, until one of them shows that the others would fail as well.
@@ -104,12 +134,16 @@ impl HttpUploader {
         let supply =
             ItemSupply::start(self.store.clone(), self.content.clone(), request.group.clone());
         let parts = (self.sender.clone(), self.clock.clone(), recorder.sender());
-        let lanes = Arc::new(Lanes::new(parts, supply, request.clone(), self.traces.clone()));
+        let (stopper, stop) = Stopper::new();
+        let gates = self.item_gates(request, stop);
+        let lanes = Lanes::new(parts, supply, gates, request.clone(), self.traces.clone());
+        let lanes = Arc::new(lanes);
         let mut running = JoinSet::new();
         for _ in 0..self.concurrency {
             running.spawn(lanes.clone().run());
         }
         await_lanes(request, &lanes, &mut running).await;
+        stopper.stop();
         let mut pass = lanes.end();
         drop(lanes);
         if pass.has_missing() {

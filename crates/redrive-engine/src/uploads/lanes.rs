@@ -11,8 +11,9 @@ use crate::{
     uploads::{
         ItemOutcome, ItemReport, UploadError, UploadOutcome, UploadReport, UploadRequest,
         content::CONTENT,
+        item_gates::ItemGates,
         item_sender::{ItemSender, SendResult},
-        item_supply::ItemSupply,
+        item_supply::{ItemSupply, Opened},
         recorder::ItemResult,
     },
 };
@@ -22,6 +23,7 @@ pub(super) struct Lanes {
     clock: Arc<dyn Clock>,
     recorder: mpsc::Sender<ItemResult>,
     supply: ItemSupply,
+    gates: Option<ItemGates>,
     request: UploadRequest,
     traces: Traces,
     pass: Mutex<UploadPass>,
@@ -31,10 +33,11 @@ impl Lanes {
     pub(super) fn new(
         (sender, clock, recorder): (Arc<ItemSender>, Arc<dyn Clock>, mpsc::Sender<ItemResult>),
         supply: ItemSupply,
+        gates: Option<ItemGates>,
         request: UploadRequest,
         traces: Traces,
     ) -> Self {
-        Self { sender, clock, recorder, supply, request, traces, pass: Mutex::default() }
+        Self { sender, clock, recorder, supply, gates, request, traces, pass: Mutex::default() }
     }
 
     /// Sends one item after the other until none is left.
@@ -42,7 +45,7 @@ impl Lanes {
         while !self.is_over() {
             let next = tokio::select! {
                 biased;
-                next = self.supply.next() => next,
+                next = self.next() => next,
                 () = self.request.stopped() => return,
             };
             let (item, content) = match next {
@@ -53,13 +56,23 @@ impl Lanes {
             let started_at = self.clock.now();
             let sent = self.sender.send(&item, content, &self.traces).await;
             let ended_at = self.clock.now();
-            let result = ItemResult { item, failure: None, started_at, ended_at };
+            let mut result = ItemResult { item, failure: None, started_at, ended_at, gates: None };
+            if let Some(gates) = &self.gates {
+                result.gates = gates.passed(&sent);
+            }
             let judged = self.pass().take(result, sent);
             for result in judged {
                 if self.recorder.send(result).await.is_err() {
                     self.pass().is_over = true;
                 }
             }
+        }
+    }
+
+    async fn next(&self) -> Result<Option<Opened>, UploadError> {
+        match &self.gates {
+            Some(gates) => gates.next(&self.supply).await,
+            None => self.supply.next().await,
         }
     }
 

@@ -35,6 +35,8 @@ mod body;
 #[cfg(feature = "http")]
 mod http_uploader;
 #[cfg(feature = "http")]
+mod item_gates;
+#[cfg(feature = "http")]
 mod item_sender;
 #[cfg(feature = "http")]
 mod item_supply;

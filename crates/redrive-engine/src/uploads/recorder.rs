@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemStatus, Unit};
 use redrive_store::{
-    AttemptRecord, ItemAttempt, ItemMove, ItemRecord, MAX_PAGE, Result, Store, UnitKind, UnitRow,
-    Written,
+    AttemptRecord, ItemAttempt, ItemMove, ItemPass, ItemRecord, MAX_PAGE, Result, Store, UnitKind,
+    UnitRow, Written,
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -41,6 +41,8 @@ pub(super) struct ItemResult {
     pub(super) failure: Option<Failure>,
     pub(super) started_at: jiff::Timestamp,
     pub(super) ended_at: jiff::Timestamp,
+    /// The gates that the item has passed.
+    pub(super) gates: Option<ItemPass>,
 }
 
 pub(super) struct Recorder {
@@ -208,6 +210,7 @@ impl ItemResult {
         ItemMove {
             rejection_reason: reason,
             attempt: Some(ItemAttempt {
+                gates: self.gates.clone(),
                 started_at: self.started_at,
                 failure: self.failure.clone(),
                 worker: worker.to_owned(),

@@ -31,6 +31,8 @@ impl RetrySettings {
             max_attempts: Some(max_in_call_retries.saturating_add(1)),
             max_age: None,
             retriable: Retriable::All,
+            // Of a call, not of an item.
+            rules: Vec::new(),
             ..policy.spec().clone()
         };
         let in_call = Policy::new(in_call).unwrap_or_else(|_| Preset::Upload.policy());

@@ -1,8 +1,8 @@
 //! The interface of uploaders: the HTTP uploader, the retrying uploader, and uploaders of users.
 
 use async_trait::async_trait;
-use redrive_core::{Failure, ItemId};
-use redrive_store::{ItemGroup, ItemRecord};
+use redrive_core::{Epoch, Failure, ItemId};
+use redrive_store::{ItemGroup, ItemRecord, LeaseRef};
 
 use crate::{Stop, uploads::UploadReport};
 
@@ -12,16 +12,23 @@ pub struct UploadRequest {
     pub group: ItemGroup,
     /// After a stop nothing more is sent, and a sleep ends at once.
     pub stop: Option<Stop>,
+    /// Of the lease on the group. Items count for gates while it lasts.
+    pub epoch: Epoch,
 }
 
 impl UploadRequest {
     /// All pending items of a group.
     pub fn new(group: ItemGroup) -> Self {
-        Self { group, stop: None }
+        Self { group, stop: None, epoch: Epoch(0) }
     }
 
     pub fn with_stop(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// Under the lease on the group.
+    pub fn under(self, lease: LeaseRef) -> Self {
+        Self { epoch: lease.epoch, ..self }
     }
 
     pub fn is_stopped(&self) -> bool {

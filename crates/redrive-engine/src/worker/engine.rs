@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redrive_core::JitterSeed;
 use redrive_retry::{Clock, NoRandomness, Stop, Stopper, SystemClock, random_u64};
-use redrive_store::{NewRun, Result, Store, SubmittedRun, WorkerId};
+use redrive_store::{
+    DeclaredGate, GatePlace, NewRun, Result, Store, SubmittedRun, UnitKind, WorkerId,
+};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -45,6 +47,7 @@ pub struct Engine {
     sources: BTreeMap<String, Source>,
     pipelines: BTreeMap<String, Pipeline>,
     notifiers: BTreeMap<String, Notifier>,
+    gates: Vec<DeclaredGate>,
 }
 
 impl Engine {
@@ -60,6 +63,7 @@ impl Engine {
             sources: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             notifiers: BTreeMap::new(),
+            gates: Vec::new(),
         }
     }
 
@@ -95,6 +99,12 @@ impl Engine {
     pub fn with_notifier(mut self, notifier: Notifier) -> Self {
         self.notifiers.insert(notifier.name.clone(), notifier);
         self
+    }
+
+    /// Declares gates with all places whose units pass them, also those that other engines serve. Gates that are not declared
+    /// so have the queues, sources and stages of this engine as their places.
+    pub fn with_gates(self, gates: Vec<DeclaredGate>) -> Self {
+        Self { gates, ..self }
     }
 
     /// Traces every attempt that this engine ends.
@@ -157,6 +167,8 @@ impl Engine {
             write_times: self.write_times.clone(),
             traces: self.traces.clone(),
             fit_trials: Arc::default(),
+            declared_gates: self.declared_gates().into(),
+            known_gates: Arc::default(),
         };
         let mut reapers = Reapers::default();
         let mut loops = JoinSet::new();
@@ -180,6 +192,10 @@ impl Engine {
             notifications.push(worker_loop(queue, &mut reapers.runs, &context));
         }
         let (reaper_stopper, reaper_stop) = Stopper::new();
+        if !context.declared_gates.is_empty() {
+            let known = context.known_gates.clone();
+            tokio::spawn(known.follow(self.store.clone(), reaper_stop.clone()));
+        }
         let reapers = tokio::spawn(reapers.run(reaper_stop));
         let deliver = |loops: &mut JoinSet<()>, notifications: Vec<WorkerLoop<RunWork>>| {
             for notification in notifications {
@@ -211,6 +227,35 @@ impl Engine {
         reaper_stopper.stop();
         _ = reapers.await;
         self.release_handlers().await;
+    }
+
+    fn declared_gates(&self) -> Vec<DeclaredGate> {
+        let queues =
+            self.queues.values().map(|it| (UnitKind::Run, it.name.clone(), &it.gates, None));
+        let sources =
+            self.sources.values().map(|it| (UnitKind::Partition, it.name.clone(), &it.gates, None));
+        let stages = self.pipelines.values().flat_map(|pipeline| {
+            let place = |stage: &crate::Stage| format!("{}/{}", pipeline.name, stage.name);
+            let stages = pipeline.stages.iter();
+            stages.map(move |it| (UnitKind::Sample, place(it), &it.gates, it.gate_key.clone()))
+        });
+        let mut gates = self.gates.clone();
+        for (kind, place, rules, key) in queues.chain(sources).chain(stages) {
+            for rule in rules.iter() {
+                let place = GatePlace { kind, place: place.clone() };
+                match gates.iter_mut().find(|gate| gate.name == rule.name) {
+                    Some(gate) if gate.places.contains(&place) => {}
+                    Some(gate) => gate.places.push(place),
+                    None => gates.push(DeclaredGate {
+                        name: rule.name.clone(),
+                        per: rule.is_keyed.then(|| "key".to_owned()),
+                        key: key.clone().filter(|_| rule.is_keyed),
+                        places: vec![place],
+                    }),
+                }
+            }
+        }
+        gates
     }
 
     /// Releases handlers after all loops have ended: loops may share a handler.

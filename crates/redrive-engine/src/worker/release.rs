@@ -10,6 +10,12 @@ pub(crate) const SHUTDOWN: &str = "shutdown";
 /// The lease was about to end, because the store answered late or not at all.
 pub(crate) const LATE: &str = "late";
 
+/// The gate of the unit was found closed before the unit was started.
+pub(crate) const GATE_CLOSED: &str = "gate_closed";
+
+/// The unit was not started within the time that a gate with a rate gave it.
+pub(crate) const START_MISSED: &str = "start_missed";
+
 /// The claim was not answered. This worker did not know that it held the unit, so no attempt began.
 pub(crate) const UNANSWERED: &str = "claim_unanswered";
 

@@ -9,11 +9,16 @@ use redrive_core::{
 };
 use redrive_retry::Clock;
 use redrive_store::{
-    AttemptRecord, ExpiredLease, LeaseRef, LeaseRelease, Leased, MAX_PAGE, Result, Store, UnitRow,
-    WorkerId, Written,
+    AttemptRecord, DeclaredGate, ExpiredLease, GateRules, LeaseRef, LeaseRelease, Leased, MAX_PAGE,
+    Result, Store, UnitRow, WorkerId, Written,
 };
 
-use crate::{partitions::fit_trials::FitTrials, traces::Traces, worker::write_times::WriteTimes};
+use crate::{
+    gates::{known_gates::KnownGates, work_gates::WorkGates},
+    partitions::fit_trials::FitTrials,
+    traces::Traces,
+    worker::write_times::WriteTimes,
+};
 
 /// What all work of one engine shares.
 #[derive(Clone)]
@@ -26,6 +31,8 @@ pub(crate) struct WorkContext {
     pub(crate) traces: Traces,
     /// Shared by all sources, because they may share a disk.
     pub(crate) fit_trials: Arc<FitTrials>,
+    pub(crate) declared_gates: Arc<[DeclaredGate]>,
+    pub(crate) known_gates: Arc<KnownGates>,
 }
 
 impl WorkContext {
@@ -82,6 +89,10 @@ impl WorkContext {
             let count = attempts.iter().filter(ours).count();
             lost = lost.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         }
+    }
+
+    pub(crate) fn gates(&self, rules: GateRules) -> WorkGates {
+        WorkGates::new(rules, self.declared_gates.clone(), self.known_gates.clone())
     }
 
     pub(crate) fn leases(&self, kind: Leased) -> StoreLeases {

@@ -11,7 +11,10 @@ use redrive_core::Failure;
 use redrive_retry::Stop;
 use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 
+use tokio::time::Instant;
+
 use crate::{
+    gates::work_gates::Start,
     traces::{TracedAttempt, Traces},
     worker::{handoff::Handoff, unit_leases::UnitLeases},
 };
@@ -88,6 +91,11 @@ pub trait Work: Send + Sync + 'static {
     }
 
     fn lease(&self, unit: &Self::Unit) -> LeaseRef;
+
+    /// Whether a unit that was claimed at a time may be started.
+    fn start(&self, _unit: &Self::Unit, _claimed_at: Instant) -> Start {
+        Start::Now
+    }
 
     /// Runs one attempt.
     async fn handle(&self, unit: &Self::Unit, stop: Stop) -> Self::Outcome;

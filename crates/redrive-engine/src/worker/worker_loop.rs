@@ -18,8 +18,10 @@ use redrive_store::{Backlog, LeaseRef, Result};
 use tokio::{
     sync::{mpsc, watch},
     task::{Id, JoinError, JoinSet},
+    time::Instant,
 };
 
+use crate::gates::work_gates::Start;
 use crate::worker::{
     backpressure::Backpressure,
     claim::{ClaimAnswer, PendingClaim, claim_answer, is_late},
@@ -30,7 +32,7 @@ use crate::worker::{
     lease_clock::later,
     prefetch::{InFlight, Prefetch},
     reaper::KindReapers,
-    release::{LATE, SHUTDOWN},
+    release::{GATE_CLOSED, LATE, SHUTDOWN, START_MISSED},
     renewer::renew_all,
     work::{Completion, Work},
     write_times::WriteTimes,
@@ -123,7 +125,10 @@ struct RunningLoop<W: Work> {
     updates: mpsc::UnboundedSender<HeldUpdate<W::Finish>>,
     wakes: watch::Receiver<u64>,
     pending_claim: Option<PendingClaim<W>>,
-    claimed: VecDeque<W::Unit>,
+    /// Claimed units, each with the time of its claim.
+    claimed: VecDeque<(Instant, W::Unit)>,
+    /// When a claimed unit may be started that waits for its start time, on the lease clock.
+    next_start: Option<Timestamp>,
     running: JoinSet<W::Outcome>,
     attempts: HashMap<Id, RunningAttempt<W>>,
     prefetch: Prefetch,
@@ -151,6 +156,7 @@ impl<W: Work> RunningLoop<W> {
             wakes,
             pending_claim: None,
             claimed: VecDeque::new(),
+            next_start: None,
             running: JoinSet::new(),
             attempts: HashMap::new(),
             prefetch,
@@ -172,6 +178,7 @@ impl<W: Work> RunningLoop<W> {
                 return;
             }
             let rest = self.time_to_poll();
+            let start = self.time_to_start();
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
@@ -189,6 +196,7 @@ impl<W: Work> RunningLoop<W> {
                     self.poll_now();
                 }
                 () = tokio::time::sleep(rest), if self.next_poll.is_some() => self.next_poll = None,
+                () = tokio::time::sleep(start), if self.next_start.is_some() => {}
                 () = self.backpressure.over() => {}
             }
         }
@@ -197,8 +205,9 @@ impl<W: Work> RunningLoop<W> {
     /// Fills free slots with claimed units whose lease is reliable.
     fn start_attempts(&mut self) {
         let concurrency = self.work.limits().concurrency;
+        self.next_start = None;
         while self.running.len() < concurrency
-            && let Some(unit) = self.claimed.pop_front()
+            && let Some(unit) = self.next_claimed()
         {
             let lease = self.work.lease(&unit);
             if self.held.health(lease) != LeaseHealth::Held {
@@ -214,6 +223,39 @@ impl<W: Work> RunningLoop<W> {
             let task = self.running.spawn(async move { work.handle(&unit, stop).await });
             self.attempts.insert(task.id(), attempt);
         }
+    }
+
+    /// Takes the first claimed unit that may be started now. Units that a gate keeps back are released.
+    fn next_claimed(&mut self) -> Option<W::Unit> {
+        let mut place = 0;
+        while let Some((claimed_at, unit)) = self.claimed.get(place) {
+            let why = match self.work.start(unit, *claimed_at) {
+                Start::Now => None,
+                Start::At(window) => {
+                    let now = self.work.leases().lease_now();
+                    if now < window.from {
+                        let next = self.next_start.map_or(window.from, |at| at.min(window.from));
+                        self.next_start = Some(next);
+                        place += 1;
+                        continue;
+                    }
+                    (now > window.until).then_some(START_MISSED)
+                }
+                Start::KeptBack => Some(GATE_CLOSED),
+            };
+            let (_, unit) = self.claimed.remove(place)?;
+            match why {
+                None => return Some(unit),
+                Some(why) => self.release(self.work.lease(&unit), why),
+            }
+        }
+        None
+    }
+
+    fn time_to_start(&self) -> Duration {
+        let Some(at) = self.next_start else { return Duration::ZERO };
+        let wait = at.duration_since(self.work.leases().lease_now());
+        wait.try_into().unwrap_or_default()
     }
 
     /// Claims more units, unless enough are held or nothing was claimable a moment ago.
@@ -272,7 +314,7 @@ impl<W: Work> RunningLoop<W> {
             if is_late(&*self.work, requested_at) {
                 self.release(lease, LATE);
             } else {
-                self.claimed.push_back(unit);
+                self.claimed.push_back((requested_at, unit));
             }
         }
     }
@@ -313,7 +355,7 @@ impl<W: Work> RunningLoop<W> {
         let leases = answer.units.iter().map(|unit| self.work.lease(unit));
         self.held.add(leases, answer.requested_at);
         self.held.claim_answered();
-        self.claimed.extend(answer.units);
+        self.claimed.extend(answer.units.into_iter().map(|unit| (answer.requested_at, unit)));
     }
 
     /// Claims at once; after the pending claim, if there is one.
@@ -390,7 +432,7 @@ impl<W: Work> RunningLoop<W> {
     }
 
     fn release_claimed(&mut self, why: &'static str) {
-        for unit in std::mem::take(&mut self.claimed) {
+        for (_, unit) in std::mem::take(&mut self.claimed) {
             self.release(self.work.lease(&unit), why);
         }
     }

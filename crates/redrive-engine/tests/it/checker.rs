@@ -63,6 +63,7 @@ impl Lived {
             owner: WorkerId("w".to_owned()),
             lease_until: self.store.now() + SignedDuration::from_mins(1),
             now,
+            gates: Default::default(),
         };
         self.store.claim_runs(&request).await.unwrap().pop().unwrap()
     }
@@ -78,6 +79,7 @@ impl Lived {
             ended_at: at(second),
             worker: WorkerId("w".to_owned()),
             completion,
+            gates: None,
         };
         assert_eq!(
             self.store.finish_runs(&[finish], at(second)).await.unwrap(),

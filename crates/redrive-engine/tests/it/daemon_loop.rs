@@ -7,7 +7,7 @@ use redrive_core::{Cause, Failure, PartitionKey, PartitionStatus};
 use redrive_engine::{Clock, Control, Daemon, PartitionRules, RawSink, SteadyClock, Stopper};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
-    AuditContext, Lane, Operator, PartitionAction, PartitionClaim, PartitionFinish,
+    AuditContext, GateRules, Lane, Operator, PartitionAction, PartitionClaim, PartitionFinish,
     PartitionVerdict, Partitions as _, Store as _, WorkerId, Written,
 };
 
@@ -47,6 +47,8 @@ async fn failed(store: &SqliteStore, now: jiff::Timestamp) -> PartitionKey {
     let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
     store.change_partitions(&action, &[key.clone().into()], &order).await.unwrap();
     let claim = PartitionClaim {
+        gates: GateRules::default(),
+        now: jiff::Timestamp::UNIX_EPOCH,
         source: "ads".to_owned(),
         run_ids: vec!["r1".parse().unwrap()],
         backfill: 0,
@@ -56,6 +58,7 @@ async fn failed(store: &SqliteStore, now: jiff::Timestamp) -> PartitionKey {
     let held = store.claim_partitions(&claim).await.unwrap().remove(0);
     let failure = Failure::named("too_few_rows", Cause::Validator, "no rows");
     let finish = PartitionFinish {
+        gates: None,
         key: held.key,
         lease: held.lease,
         attempt: held.attempt,

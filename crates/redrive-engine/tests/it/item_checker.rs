@@ -28,7 +28,13 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn attempt(failure: Option<Failure>) -> Option<ItemAttempt> {
-    Some(ItemAttempt { started_at: at(1), failure, worker: "w".to_owned(), after: None })
+    Some(ItemAttempt {
+        gates: None,
+        started_at: at(1),
+        failure,
+        worker: "w".to_owned(),
+        after: None,
+    })
 }
 
 fn step(id: i64, event: ItemEvent) -> ItemMove {

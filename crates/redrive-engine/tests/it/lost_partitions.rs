@@ -9,8 +9,8 @@ use redrive_engine::{
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    AuditContext, Lane, NamedPartition, Operator, PartitionAction, PartitionClaim, PartitionRecord,
-    Store, WorkerId,
+    AuditContext, GateRules, Lane, NamedPartition, Operator, PartitionAction, PartitionClaim,
+    PartitionRecord, Store, WorkerId,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -26,6 +26,8 @@ async fn lose(store: &Arc<dyn Store>, sink: &RawSink, source: &str) -> Partition
     store.change_partitions(&action, &[NamedPartition::from(key.clone())], &audit).await.unwrap();
     let run_id = format!("lost-{source}").parse().unwrap();
     let claim = PartitionClaim {
+        gates: GateRules::default(),
+        now: jiff::Timestamp::UNIX_EPOCH,
         source: source.to_owned(),
         run_ids: vec![run_id],
         backfill: 0,

@@ -17,6 +17,7 @@ mod partition_checker;
 mod sample_checker;
 
 mod alone;
+mod busy_queue;
 mod program;
 
 mod exec;
@@ -36,6 +37,7 @@ mod capacity;
 
 mod web;
 
+mod gates;
 mod http;
 mod http_connections;
 mod http_failures;

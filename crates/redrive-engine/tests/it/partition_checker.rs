@@ -7,9 +7,9 @@ use redrive_core::{Cause, Failure, PartitionKey};
 use redrive_engine::checker::{Finding, Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    AuditContext, ClaimedPartition, Lane, LeaseRelease, Leased, Leases, Operator, PartitionAction,
-    PartitionChange, PartitionClaim, PartitionFinish, PartitionVerdict, Partitions, WorkerId,
-    Written,
+    AuditContext, ClaimedPartition, GateRules, Lane, LeaseRelease, Leased, Leases, Operator,
+    PartitionAction, PartitionChange, PartitionClaim, PartitionFinish, PartitionVerdict,
+    Partitions, WorkerId, Written,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -70,6 +70,8 @@ impl Lived {
     async fn claim(&self) -> ClaimedPartition {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let claim = PartitionClaim {
+            gates: GateRules::default(),
+            now: Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: vec![format!("r{run}").parse().unwrap()],
             backfill: 0,
@@ -90,6 +92,7 @@ impl Lived {
         let held = self.claim().await;
         let failure = Failure::named("too_few_rows", Cause::Validator, "no rows");
         let finish = PartitionFinish {
+            gates: None,
             key: held.key,
             lease: held.lease,
             attempt: held.attempt,

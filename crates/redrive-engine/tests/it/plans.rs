@@ -11,14 +11,17 @@ use std::{
 
 use jiff::Timestamp;
 use redrive_core::{
-    Decision, Failure, GiveUpReason, PlanId, PlanSettings, PlanStatus, RunId, RunState,
+    Decision, Failure, GiveUpReason, PlanBatch, PlanId, PlanSettings, PlanStatus, RunId, RunState,
 };
-use redrive_engine::{Clock, PlanExecutor, SteadyClock, Stopper, freeze_plan};
+use redrive_engine::{
+    Clock, Control, PartitionRules, PlanExecutor, PlanRun, RawSink, SteadyClock, Stopper,
+    freeze_plan, plan_waits_for,
+};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
     Categories, ClaimRequest, JournalFilter, NewPlan, NewRun, Operator, PageLimit, PlanAction,
-    PlanChange, PlanOrder, PlanRecord, RunAction, RunCompletion, RunFinish, Selection, Store,
-    Verdict, WorkerId,
+    PlanChange, PlanClaim, PlanOrder, PlanRecord, RunAction, RunCompletion, RunFinish, Selection,
+    Store, Verdict, WorkerId,
 };
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -41,6 +44,10 @@ struct World {
 impl World {
     /// Runs that were all given up in an outage, which goes on.
     async fn after_an_outage(runs: usize) -> Self {
+        Self::in_store(Location::Memory, runs).await
+    }
+
+    async fn in_store(location: Location, runs: usize) -> Self {
         let clock = Arc::new(SteadyClock::default());
         let lease_clock = clock.clone();
         let options = SqliteOptions {
@@ -49,7 +56,7 @@ impl World {
             lease_clock: Some(Arc::new(move || lease_clock.now())),
             ..SqliteOptions::default()
         };
-        let store = SqliteStore::open(Location::Memory, options, clock.now()).unwrap();
+        let store = SqliteStore::open(location, options, clock.now()).unwrap();
         let world = Self { store: Arc::new(store), clock, outage: Arc::new(true.into()) };
         let new = NewRun::new("q", &json!({}), world.clock.now()).unwrap();
         world.store.submit_runs(&vec![new; runs], world.clock.now()).await.unwrap();
@@ -72,6 +79,7 @@ impl World {
             owner: WorkerId("w".to_owned()),
             lease_until: now + Duration::from_secs(60),
             now,
+            gates: Default::default(),
         };
         let claimed = self.store.claim_runs(&claim).await.unwrap();
         let completion = || match self.outage.load(Ordering::Relaxed) {
@@ -90,6 +98,7 @@ impl World {
             ended_at: now,
             worker: WorkerId("w".to_owned()),
             completion: completion(),
+            gates: None,
         };
         let finishes: Vec<RunFinish> = claimed.iter().map(finish).collect();
         self.store.finish_runs(&finishes, now).await.unwrap();
@@ -98,9 +107,16 @@ impl World {
 
     /// A frozen plan over all runs that were given up.
     async fn plan(&self) -> PlanId {
-        let plan = NewPlan { action: RETRY, selection: "{}".to_owned(), by: self.operator() };
+        let plan = NewPlan {
+            action: RETRY,
+            selection: "{}".to_owned(),
+            settings: PlanSettings::default(),
+            by: self.operator(),
+        };
         let dead = Selection { state: Some(RunState::GivenUp.into()), ..Selection::default() };
-        freeze_plan(&*self.store, &plan, &[dead], &|_| None).await.unwrap()
+        let (rules, raw) = (PartitionRules::default(), RawSink::folder("raw"));
+        let control = Control::new(self.store.clone(), rules, raw);
+        freeze_plan(&control, &plan, &dead, |_| {}).await.unwrap().unwrap()
     }
 
     async fn order(&self, id: PlanId, order: PlanOrder) {
@@ -307,12 +323,150 @@ async fn a_command_can_execute_its_own_plan() {
     world.apply(id, None, "").await;
     let mut seen = Vec::new();
     let report = |plan: &PlanRecord| seen.push(plan.counts.changed);
-    let ended = world.executor("cli").run_plan(id, report).await.unwrap().unwrap();
+    let PlanRun::Ended(ended) = world.executor("cli").run_plan(id, true, report).await.unwrap()
+    else {
+        panic!("nobody else executes the plan");
+    };
     assert_eq!((ended.status, ended.counts.changed), (PlanStatus::Done, 7_000));
     assert!(seen.is_sorted() && seen.len() >= 7, "{seen:?}");
     assert_eq!(world.record(id).await.lease_owner, None);
     // The outcomes are watched by any executor.
     assert!(world.record(id).await.has_work());
-    let again = world.executor("cli").run_plan(PlanId(99), |_| {}).await.unwrap();
-    assert_eq!(again, None);
+    let again = world.executor("cli").run_plan(PlanId(99), true, |_| {}).await.unwrap();
+    assert_eq!(again, PlanRun::Elsewhere);
+}
+
+// PLN-5
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_the_last_of_many_pending_units_is_seen_soon() {
+    let world = World::after_an_outage(6_000).await;
+    let id = world.plan().await;
+    world.apply(id, None, "").await;
+    let (_stopper, _running) = world.start("e1");
+    world.until(id, false, |plan| plan.status == PlanStatus::Done).await;
+    // Nothing ends for so long that it is seldom looked for.
+    pass(Duration::from_secs(600)).await;
+    let newest = Selection { state: Some(RunState::Discovered.into()), ..Selection::default() };
+    let page = PageLimit { rows: 10_000, with_data: false };
+    let runs = world.store.runs_page(&newest, RunId(0), page).await.unwrap();
+    let last = runs.last().unwrap().id;
+    world.store.cancel_runs(&[last], &world.operator()).await.unwrap();
+    pass(Duration::from_secs(11)).await;
+    let plan = world.record(id).await;
+    assert_eq!((plan.superseded, plan.counts.pending), (1, 5_999));
+}
+
+// PLN-2, PLN-5
+#[tokio::test(start_paused = true)]
+async fn many_outcomes_do_not_delay_steps() {
+    let world = World::after_an_outage(6_000).await;
+    world.outage.store(false, Ordering::Relaxed);
+    let id = world.plan().await;
+    world.apply(id, None, "1000/s").await;
+    let (_stopper, _running) = world.start("e1");
+    let begun = world.clock.now();
+    // Every unit ends at once, so that every page of pending units has outcomes.
+    let plan = world.until(id, true, |plan| plan.status == PlanStatus::Done).await;
+    let took = world.clock.now().duration_since(begun).as_secs_f64();
+    assert!((5.8..8.0).contains(&took), "{took} s");
+    assert!(plan.counts.recovered > 5_000, "{:?}", plan.counts);
+}
+
+// PLN-2
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_starts_again_does_not_stop_a_plan() {
+    let world = World::after_an_outage(100).await;
+    let id = world.plan().await;
+    world.apply(id, None, "50/s").await;
+    let now = world.clock.now();
+    let claim = PlanClaim {
+        owner: WorkerId("before".to_owned()),
+        lease_until: now,
+        now,
+        only: None,
+        except: Vec::new(),
+        limit: 1,
+    };
+    let lease = world.store.claim_plans(&claim).await.unwrap()[0].lease();
+    let day = Duration::from_secs(86_400);
+    let batch = PlanBatch { units: 1, position: 0, interval: day, ramp_from: None };
+    world.store.step_plan(lease, &batch, now).await.unwrap().unwrap();
+    let (_stopper, _running) = world.start("e1");
+    world.until(id, false, |plan| plan.status == PlanStatus::Done).await;
+    let took = world.clock.now().duration_since(now).as_secs_f64();
+    assert!(took < 5.0, "{took} s");
+}
+
+// PLN-2
+#[tokio::test(start_paused = true)]
+async fn a_plan_says_why_its_pending_units_cannot_end() {
+    let world = World::after_an_outage(20).await;
+    let id = world.plan().await;
+    world.apply(id, Some(5), "").await;
+    world.store.pause_queue("q", &world.operator()).await.unwrap();
+    let (_stopper, _running) = world.start("e1");
+    let plan = world.until(id, true, |plan| plan.counts.changed == 5).await;
+    let waits = async |is_served: bool| {
+        plan_waits_for(&*world.store, &plan, |_, _| is_served).await.unwrap()
+    };
+    let why = waits(true).await;
+    let paused = "5 pending units cannot end, because queue q is paused: `redrive queue resume q`";
+    assert_eq!(why, [paused]);
+    world.store.resume_queue("q", &world.operator()).await.unwrap();
+    assert_eq!(waits(true).await, [] as [String; 0]);
+    let unserved =
+        "5 pending units cannot end, because no worker of this configuration serves queue q";
+    assert_eq!(waits(false).await, [unserved]);
+}
+
+// PLN-3
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_fails_with_an_error_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let world = World::in_store(Location::File(file.clone()), 300).await;
+    let database = rusqlite::Connection::open(&file).unwrap();
+    world.outage.store(false, Ordering::Relaxed);
+    let (bad, good) = (world.plan().await, world.plan().await);
+    // Both are over the same units: what one changes, the other skips.
+    world.apply(bad, None, "").await;
+    world.apply(good, None, "100/s").await;
+    let broken = format!(
+        "CREATE TRIGGER broken BEFORE UPDATE ON plan_units WHEN OLD.plan_id = {bad}
+         BEGIN SELECT RAISE(ABORT, 'broken'); END"
+    );
+    database.execute_batch(&broken).unwrap();
+    let begun = world.clock.now();
+    let (_stopper, _running) = world.start("e1");
+    world.until(good, true, |plan| plan.status == PlanStatus::Done).await;
+    let took = world.clock.now().duration_since(begun).as_secs_f64();
+    assert!(took < 5.0, "{took} s");
+    let plan = world.record(bad).await;
+    assert_eq!((plan.status, plan.counts.position()), (PlanStatus::Running, 0));
+    assert!(plan.lease_until > Some(world.clock.now()), "it keeps its lease: {plan:?}");
+    database.execute_batch("DROP TRIGGER broken").unwrap();
+    world.until(bad, true, |plan| plan.status == PlanStatus::Done).await;
+}
+
+// PLN-2
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_is_only_watched_is_seldom_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let world = World::in_store(Location::File(file.clone()), 20).await;
+    let id = world.plan().await;
+    world.apply(id, None, "").await;
+    let (_stopper, _running) = world.start("e1");
+    world.until(id, false, |plan| plan.status == PlanStatus::Done).await;
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let version =
+        || -> i64 { database.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap() };
+    let mut writes = 0;
+    for _ in 0..600 {
+        let before = version();
+        pass(Duration::from_millis(100)).await;
+        writes += i64::from(version() != before);
+    }
+    // The lease is five seconds, and renewed after a third of it.
+    assert!((20..=60).contains(&writes), "{writes} writes in a minute");
 }

@@ -7,10 +7,10 @@ use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules, PipelineRunId
 use redrive_engine::checker::{Invariant, check};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    ClaimedSample, DataEdit, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun,
-    NewSample, Operator, PipelineAction, PipelineChange, Pipelines, SampleChange, SampleClaim,
-    SampleCompletion, SampleFinish, SampleWritten, Samples, Served, SourceClaim, SourceFinish,
-    SourcePosition, WorkerId, Written,
+    ClaimedSample, DataEdit, GateRules, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases,
+    NewPipelineRun, NewSample, Operator, PipelineAction, PipelineChange, Pipelines, SampleChange,
+    SampleClaim, SampleCompletion, SampleFinish, SampleWritten, Samples, Served, SourceClaim,
+    SourceFinish, SourcePosition, WorkerId, Written,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -160,6 +160,8 @@ impl Lived {
 
     async fn claim(&self, pipeline: &str, stage: u32) -> ClaimedSample {
         let claim = SampleClaim {
+            gates: GateRules::default(),
+            gate_key: None,
             served: served(pipeline),
             stage,
             limit: 1,
@@ -177,6 +179,7 @@ impl Lived {
 
     async fn finish(&self, sample: &ClaimedSample, stage: u32, completion: SampleCompletion) {
         let finish = SampleFinish {
+            gates: None,
             id: sample.id,
             run: sample.run,
             epoch: sample.epoch,

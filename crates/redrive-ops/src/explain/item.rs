@@ -38,7 +38,14 @@ impl ItemExplanation {
         let row = UnitRow::new(UnitKind::Item, id.0);
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
         let journal = read_journal(&unit, &**store).await?;
-        let next = Next::new(item.status.name(), None, because(&item, &attempts, ops.declared()));
+        let mut because = because(&item, &attempts, ops.declared());
+        let ItemGroup { upload, group } = &item.group;
+        if item.status == ItemStatus::Pending
+            && let Some(gate) = ops.gate_before(UnitKind::Item, upload, group).await?
+        {
+            because = format!("{because}; but {gate}");
+        }
+        let next = Next::new(item.status.name(), None, because);
         let attempts = explain_attempts(&attempts, &journal);
         let journal = journal.into_iter().map(JournalView::from).collect();
         Ok(Some(Self { unit, item, attempts, journal, next }))

@@ -49,6 +49,9 @@ impl ExplainTarget {
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let invalid = |error: InvalidUnit| error.to_string();
         match text.split_once(':') {
+            Some(("plan", id)) => Err(format!(
+                "a plan is no unit: `redrive plan show {id}` shows it, and `redrive plan units {id}` its units"
+            )),
             Some(("sample", id)) if !id.contains('/') => SampleView::parse_id(id).map(Self::Sample),
             None if text.contains('/') => {
                 text.parse().map(|key| Self::Unit(Unit::Partition(key))).map_err(invalid)

@@ -35,7 +35,16 @@ impl PartitionExplanation {
         let row = UnitRow::new(UnitKind::Partition, partition.id.0);
         let attempts = store.attempts_of(&row, AttemptNumber(0), MAX_PAGE).await?;
         let journal = read_journal(&unit, &**store).await?;
-        let next = PartitionNext::of(&partition, rules, ops.now(), store.now());
+        let mut next = PartitionNext::of(&partition, rules, ops.now(), store.now());
+        let waits = partition.work.as_ref().is_some_and(|work| {
+            work.request.is_some() && work.lease_owner.is_none() && work.paused.is_none()
+        });
+        if waits
+            && let Some(gate) =
+                ops.gate_before(UnitKind::Partition, key.source(), key.customer_id()).await?
+        {
+            next.because = format!("{}; but {gate}", next.because);
+        }
 
         let gave_up = give_ups(&journal, "partition.giveup");
         let mut was_good = false;
@@ -82,10 +91,11 @@ fn rule(
         first_attempt_at: partition.first_attempt_at,
         logical_date: partition.key.logical_date(),
         asked: attempt.asked,
+        failure: attempt.failure(),
     };
     match rules.forecast_failed(&partition.key, failed, attempt.ended_at) {
         RetryForecast::RetryAt { delay, .. } => {
-            let policy = rules.policy(partition.key.source());
+            let policy = failed.policy(rules.policy(partition.key.source()));
             format!("failure {n}: {}", partition_wait(policy, n, attempt.asked, delay))
         }
         RetryForecast::Terminal { reason } => format!("failure {n}; ended by the policy: {reason}"),

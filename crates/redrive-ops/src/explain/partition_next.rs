@@ -74,7 +74,8 @@ impl PartitionNext {
 }
 
 fn ended(partition: &PartitionRecord, rules: &PartitionRules, reason: TerminalReason) -> String {
-    let spec = rules.policy(partition.key.source()).spec();
+    let policy = rules.policy(partition.key.source());
+    let spec = partition.failed().map_or(policy, |failed| failed.policy(policy)).spec();
     let attempts = partition.attempt_count;
     let why = match reason {
         TerminalReason::Marked => {

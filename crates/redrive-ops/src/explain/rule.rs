@@ -44,6 +44,20 @@ impl UnitPolicy {
         count: FailureCount,
         gave_up: Option<&str>,
     ) -> String {
+        let policy = self.policy.as_ref().zip(attempt.failure());
+        let Some((Some(number), policy)) = policy.map(|(policy, it)| policy.for_stored(it)) else {
+            return self.decision(attempt, count, gave_up);
+        };
+        let of_rule = Self { policy: Some(policy.clone()), jitter: self.jitter };
+        format!("by rule {number}: {}", of_rule.decision(attempt, count, gave_up))
+    }
+
+    fn decision(
+        &self,
+        attempt: &AttemptRecord,
+        count: FailureCount,
+        gave_up: Option<&str>,
+    ) -> String {
         match (attempt.outcome, attempt.delay) {
             (AttemptOutcome::Success, _) => "succeeded".to_owned(),
             (AttemptOutcome::Skipped, _) => "skipped".to_owned(),

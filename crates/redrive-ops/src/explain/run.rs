@@ -51,6 +51,7 @@ impl RunExplanation {
         let actions = Actions { gives_up: "run.giveup", resets: "run.retry" };
         let attempts =
             explain_attempts(&attempts, run.attempts_at_reset, &journal, actions, &unit_policy);
+        let gate = ops.gate_before(UnitKind::Run, &run.queue, &run.category).await?;
         let next = Next::of_run(
             &run,
             &RunContext {
@@ -60,6 +61,7 @@ impl RunExplanation {
                 paused: paused.iter().find(|paused| paused.queue == run.queue),
                 journal: &journal,
                 last_rule: attempts.last().and_then(|attempt| attempt.rule.as_deref()),
+                gate: gate.as_deref(),
             },
         );
         let journal = journal.into_iter().map(JournalView::from).collect();

@@ -16,6 +16,8 @@ pub(super) struct RunContext<'a> {
     pub(super) paused: Option<&'a PausedQueue>,
     pub(super) journal: &'a [JournalRecord],
     pub(super) last_rule: Option<&'a str>,
+    /// Why a gate keeps the run back.
+    pub(super) gate: Option<&'a str>,
 }
 
 impl Next {
@@ -53,6 +55,9 @@ fn obstacle(run: &RunRecord, context: &RunContext<'_>) -> Option<String> {
     if let Some(PausedQueue { by, .. }) = context.paused {
         let reason = by.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         return Some(format!("{} paused the queue at {}{reason}", by.actor, by.at));
+    }
+    if let Some(gate) = context.gate {
+        return Some(gate.to_owned());
     }
     let declared = context.declared?;
     let Some(queue) = declared.queue(&run.queue) else {

@@ -71,7 +71,12 @@ impl SampleExplanation {
         let here = stages.iter().find(|stage| stage.stage == sample.stage_name);
         let last = here.and_then(|stage| stage.attempts.last());
         let last_rule = last.and_then(|attempt| attempt.rule.as_deref());
-        let next = next(&sample, last_rule, &context);
+        let mut next = next(&sample, last_rule, &context);
+        if matches!(sample.state(), SampleState::Ready | SampleState::WaitingForRetry)
+            && let Some(gate) = ops.gate_before_sample(&sample).await?
+        {
+            next.because = format!("{}; but {gate}", next.because);
+        }
         let mut explanation = Self {
             unit: Unit::Sample { id, stage: sample.stage_name.clone() }.to_string(),
             sample: sample.into(),

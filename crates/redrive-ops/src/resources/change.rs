@@ -1,28 +1,21 @@
 //! The outcome of an action for one unit.
 
-use redrive_core::Unit;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// What an action did to a unit, or would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnitChange {
     /// Such as `run:17`.
-    #[serde(serialize_with = "as_text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub unit: Unit,
+    pub unit: String,
     pub outcome: ChangeResult,
     /// The state before.
-    pub before: Option<&'static str>,
+    pub before: Option<String>,
     /// The outcome in words.
     pub why: Option<String>,
     /// Whether a flag, or another time, allows what was refused.
     #[serde(skip)]
     pub is_overridable: bool,
-}
-
-fn as_text<S: Serializer>(unit: &Unit, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(unit)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,24 +50,24 @@ impl ChangeResult {
 }
 
 impl UnitChange {
-    pub(super) fn new(unit: Unit, outcome: ChangeResult) -> Self {
-        Self { unit, outcome, before: None, why: None, is_overridable: false }
+    pub(crate) fn new(unit: impl ToString, outcome: ChangeResult) -> Self {
+        Self { unit: unit.to_string(), outcome, before: None, why: None, is_overridable: false }
     }
 
-    pub(super) fn refused(unit: Unit, why: impl Into<String>) -> Self {
+    pub(crate) fn refused(unit: impl ToString, why: impl Into<String>) -> Self {
         Self::new(unit, ChangeResult::Refused).because(why)
     }
 
-    pub(super) fn unknown(unit: Unit, noun: &str) -> Self {
+    pub(super) fn unknown(unit: impl ToString, noun: &str) -> Self {
         Self::new(unit, ChangeResult::Unknown).because(format!("there is no such {noun}"))
     }
 
-    pub(super) fn because(self, why: impl Into<String>) -> Self {
+    pub(crate) fn because(self, why: impl Into<String>) -> Self {
         Self { why: Some(why.into()), ..self }
     }
 
-    pub(super) fn was(self, before: &'static str) -> Self {
-        Self { before: Some(before), ..self }
+    pub(crate) fn was(self, before: &str) -> Self {
+        Self { before: Some(before.to_owned()), ..self }
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use redrive_core::{ItemEvent, ItemId, ItemStatus, Unit};
 use redrive_store::{
-    ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, PageLimit, Result, Selection,
-    SelectionTerm as Term, StateFilter, Written,
+    ItemGroup, ItemMove, ItemRecord, JournalEntry, Operator, PageLimit, PlanAction, Result,
+    Selection, SelectionTerm as Term, StateFilter, Written,
 };
 use serde_json::json;
 
 use super::{
-    ActionDeclaration as Action, BATCH, Button, ChangeRequest, ChangeResult, Changeable, Column,
-    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
+    ActionDeclaration as Action, ActionOptions, BATCH, Button, ChangeRequest, ChangeResult,
+    Changeable, Column, ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
 };
 use crate::{Ops, items::journal_entry};
 
@@ -125,6 +125,11 @@ impl Changeable for ItemRecord {
         .always_confirmed()
         .buttons(&[Button::new("Mark rejected", |item| ItemAction::Refuse.allows(item.status))]),
     ];
+
+    /// A drop needs the lease of the group, and marks are final.
+    fn plan_action(action: ItemAction, _: &ActionOptions) -> Option<PlanAction> {
+        (action == ItemAction::Reset).then_some(PlanAction::ResetItem)
+    }
 
     fn unit(id: &ItemId) -> Unit {
         Unit::Item(*id)
@@ -266,7 +271,11 @@ impl ItemAction {
 
     /// Why an item of this status is not changed, and which command is right (FIX-6).
     fn refusal(self, status: ItemStatus) -> String {
-        let right = match (self, status) {
+        format!("the item is {status}{}", self.hint(status))
+    }
+
+    pub(crate) fn hint(self, status: ItemStatus) -> &'static str {
+        match (self, status) {
             (Self::Reset, ItemStatus::Pending) => "; `uploads run` sends it",
             (Self::Reset | Self::Drop, _) => "; an acknowledged item is never sent again",
             (Self::Trust | Self::Refuse, ItemStatus::Trusted | ItemStatus::Rejected) => {
@@ -278,8 +287,7 @@ impl ItemAction {
             (Self::Trust | Self::Refuse, _) => {
                 "; only an acknowledged item can be marked: `uploads run` sends it"
             }
-        };
-        format!("the item is {status}{right}")
+        }
     }
 
     /// `None` for what removes an item.

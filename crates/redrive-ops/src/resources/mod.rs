@@ -31,7 +31,9 @@ use std::{
 };
 
 use redrive_core::Unit;
-use redrive_store::{Operator, PageLimit, Result, Selection, SelectionTerm, StateFilter};
+use redrive_store::{
+    Operator, PageLimit, PlanAction, Result, Selection, SelectionTerm, StateFilter,
+};
 use serde::Serialize;
 
 pub use action::{
@@ -42,6 +44,7 @@ pub use column::{Column, ColumnKind};
 pub use items::ItemAction;
 pub use note::Note;
 pub use partitions::partition_change;
+pub(crate) use partitions::{partition_hint, partition_state_name};
 pub use runs::run_state_name;
 pub use samples::SampleAction;
 pub use terms::{TermText, parse_fingerprint};
@@ -142,16 +145,13 @@ pub trait Changeable: Resource {
         Self::unit(&self.id())
     }
 
-    /// The units that match and that the action is about, at most `max`.
-    fn matching(
-        ops: &Ops,
-        declared: &ActionDeclaration<Self>,
-        action: &UnitAction<Self::Action>,
-        request: &ChangeRequest<'_>,
-        max: usize,
-    ) -> impl Future<Output = Result<Matching<Self::Id>>> + Send {
-        let _ = action;
-        ops.in_states::<Self>(declared.states, &request.selection, max)
+    /// The plan that does the action to all that match; `None` if it is done to one unit after the other.
+    fn plan_action(action: Self::Action, options: &ActionOptions) -> Option<PlanAction>;
+
+    /// The unit that a selection names, if it names one.
+    fn named(selection: &Selection) -> Option<Self::Id> {
+        let _ = selection;
+        None
     }
 
     /// Changes units, or says what would change, in batches. Batches that were reported are applied, also if a later
@@ -165,13 +165,12 @@ pub trait Changeable: Resource {
     ) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// The units of a selection that an action is about.
-#[derive(Debug)]
-pub struct Matching<Id> {
-    /// Sorted and unique.
-    pub ids: Vec<Id>,
-    /// Whether more units match that are as requested already.
-    pub omits_unchanged: bool,
+/// The plan that does an action of this name to all that match; `None` if no plan does it.
+pub fn plan_action<R: Changeable>(name: &str, options: &ActionOptions) -> Option<PlanAction> {
+    match R::action(name)?.with(options).ok()? {
+        UnitAction::Own(own) => R::plan_action(own, options),
+        UnitAction::Note(_) => None,
+    }
 }
 
 /// By whom a change is requested, and for the journal how it was asked.
@@ -202,7 +201,7 @@ impl Ops {
         states: &[StateFilter],
         selection: &Selection,
         max: usize,
-    ) -> Result<Matching<R::Id>> {
+    ) -> Result<Vec<R::Id>> {
         let states: Vec<Option<StateFilter>> = match (selection.state.or(R::STATE), states) {
             (None, states @ [_, ..]) => states.iter().copied().map(Some).collect(),
             (state, _) => vec![state],
@@ -215,7 +214,7 @@ impl Ops {
         ids.sort_unstable();
         ids.dedup();
         ids.truncate(max);
-        Ok(Matching { ids, omits_unchanged: false })
+        Ok(ids)
     }
 
     /// In words: the units that wait and would match if the selection named their state.

@@ -3,18 +3,16 @@
 use redrive_core::{
     InvalidUnit, PartitionKey, PartitionState, PartitionStatus, TerminalReason, Unit,
 };
-use redrive_engine::{
-    ChangeOutcome, ChangeRefusal, PartitionCommand, PartitionOutcome, PartitionSelection, RunMode,
-};
+use redrive_engine::{ChangeOutcome, ChangeRefusal, PartitionCommand, PartitionOutcome, RunMode};
 use redrive_store::{
-    AuditContext, Lane, PageLimit, PartitionAction, PartitionRecord, Result, Selection,
+    AuditContext, Lane, PageLimit, PartitionAction, PartitionRecord, PlanAction, Result, Selection,
     SelectionTerm as Term, StateFilter,
 };
 
 use super::{
-    ActionDeclaration as Action, ActionOption, BATCH, Button, ChangeRequest, ChangeResult,
-    Changeable, Column, ColumnKind as Kind, Matching, Page, Resource, UnitAction, UnitChange,
-    bare_id, column::text, state, waiting,
+    ActionDeclaration as Action, ActionOption, ActionOptions, BATCH, Button, ChangeRequest,
+    ChangeResult, Changeable, Column, ColumnKind as Kind, Page, Resource, UnitChange, bare_id,
+    column::text, state, waiting,
 };
 use crate::{Ops, views::PartitionView};
 
@@ -175,29 +173,15 @@ impl Changeable for PartitionView {
         Unit::Partition(key.clone())
     }
 
-    /// The engine knows the states of its actions.
-    async fn matching(
-        ops: &Ops,
-        declared: &Action<Self>,
-        action: &UnitAction<PartitionAction>,
-        request: &ChangeRequest<'_>,
-        max: usize,
-    ) -> Result<Matching<PartitionKey>> {
-        let UnitAction::Own(action) = action else {
-            return ops.in_states::<Self>(declared.states, &request.selection, max).await;
-        };
-        let command = command(*action, request);
-        let selection = PartitionSelection::Filter(Box::new(request.selection.clone()));
-        let mut sweep = ops.partitions().sweep(&command, &selection, RunMode::DryRun);
-        let mut keys = Vec::new();
-        while keys.len() < max
-            && let Some(page) = sweep.next_keys().await?
-        {
-            keys.extend(page);
-        }
-        keys.sort_unstable();
-        keys.truncate(max);
-        Ok(Matching { ids: keys, omits_unchanged: sweep.has_more_pending() })
+    fn plan_action(action: PartitionAction, options: &ActionOptions) -> Option<PlanAction> {
+        Some(match options.force {
+            true => PlanAction::ForcedPartition(action),
+            false => PlanAction::Partition(action),
+        })
+    }
+
+    fn named(selection: &Selection) -> Option<PartitionKey> {
+        selection.key()
     }
 
     async fn change(
@@ -212,7 +196,8 @@ impl Changeable for PartitionView {
         for batch in keys.chunks(BATCH) {
             let found = ops.store().partitions_by_key(batch).await?;
             let outcomes = ops.partitions().change_named(&command, batch, found, mode).await?;
-            let change = |outcome| with_hint(partition_change(outcome, request.dry_run), action);
+            let change =
+                |outcome| partition_hint(partition_change(outcome, request.dry_run), action);
             report(outcomes.into_iter().map(change).collect());
         }
         Ok(())
@@ -295,7 +280,7 @@ fn command(action: PartitionAction, request: &ChangeRequest<'_>) -> PartitionCom
     let audit = AuditContext {
         by: request.by.clone(),
         command: request.command.clone(),
-        filter: Some(request.selection.clone()),
+        filter: Some(request.selection.to_json().to_string()),
         flags: request.flags.clone(),
     };
     let command = PartitionCommand::new(action, audit);
@@ -303,8 +288,8 @@ fn command(action: PartitionAction, request: &ChangeRequest<'_>) -> PartitionCom
 }
 
 /// Names the command that is right (FIX-6).
-fn with_hint(change: UnitChange, action: PartitionAction) -> UnitChange {
-    let right = match (action, change.before, change.outcome) {
+pub(crate) fn partition_hint(change: UnitChange, action: PartitionAction) -> UnitChange {
+    let right = match (action, change.before.as_deref(), change.outcome) {
         (PartitionAction::Retry { .. }, Some("success"), _) => "state reprocess` extracts it again",
         (PartitionAction::Reprocess { .. }, Some("failed"), _) => "state retry` tries it again",
         (_, _, ChangeResult::Unknown) => "state backfill` adds it",
@@ -320,14 +305,15 @@ pub fn partition_change(outcome: PartitionOutcome, dry_run: bool) -> UnitChange 
     let unit = Unit::Partition(key);
     match change {
         ChangeOutcome::Done(before) => {
-            UnitChange::new(unit, ChangeResult::done(dry_run)).was(state_name(before))
+            UnitChange::new(unit, ChangeResult::done(dry_run)).was(partition_state_name(before))
         }
         ChangeOutcome::Already(state) => UnitChange::new(unit, ChangeResult::Already)
-            .was(state_name(state))
+            .was(partition_state_name(state))
             .because(format!("the partition is {}", state.name())),
         ChangeOutcome::Refused(refusal) => UnitChange {
             is_overridable: refusal.is_overridable(),
-            ..UnitChange::refused(unit, refusal.to_string()).was(state_name(state_of(&refusal)))
+            ..UnitChange::refused(unit, refusal.to_string())
+                .was(partition_state_name(state_of(&refusal)))
         },
     }
 }
@@ -343,7 +329,7 @@ fn state_of(refusal: &ChangeRefusal) -> PartitionState {
 }
 
 /// The name in JSON.
-fn state_name(state: PartitionState) -> &'static str {
+pub(crate) fn partition_state_name(state: PartitionState) -> &'static str {
     match state {
         PartitionState::Absent => "no_entry",
         PartitionState::Pending => "pending",

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use redrive_core::{RunEvent, RunId, RunState, Unit};
 use redrive_store::{
-    PageLimit, Result, RunAction, RunChange, RunRecord, Selection, SelectionTerm as Term,
-    StateFilter,
+    PageLimit, PlanAction, Result, RunAction, RunChange, RunRecord, Selection,
+    SelectionTerm as Term, StateFilter,
 };
 
 use super::{
-    ActionDeclaration as Action, BATCH, Button, ChangeRequest, ChangeResult, Changeable, Column,
-    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state, waiting,
+    ActionDeclaration as Action, ActionOptions, BATCH, Button, ChangeRequest, ChangeResult,
+    Changeable, Column, ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
+    waiting,
 };
 use crate::Ops;
 
@@ -103,6 +104,10 @@ impl Changeable for RunRecord {
             .for_all(|_| true)
             .buttons(&[Button::new("Cancel", |run| run.state().apply(RunEvent::Cancel).is_ok())]),
     ];
+
+    fn plan_action(action: RunAction, _: &ActionOptions) -> Option<PlanAction> {
+        Some(PlanAction::Run(action))
+    }
 
     fn unit(id: &RunId) -> Unit {
         Unit::Run(*id)

@@ -2,12 +2,13 @@
 
 use redrive_core::{SampleId, SampleStatus, Unit};
 use redrive_store::{
-    PageLimit, Result, SampleChange, SampleRecord, Selection, SelectionTerm as Term, StateFilter,
+    PageLimit, PlanAction, Result, SampleChange, SampleRecord, Selection, SelectionTerm as Term,
+    StateFilter,
 };
 
 use super::{
-    ActionDeclaration as Action, Button, ChangeRequest, ChangeResult, Changeable, Column,
-    ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
+    ActionDeclaration as Action, ActionOptions, Button, ChangeRequest, ChangeResult, Changeable,
+    Column, ColumnKind as Kind, Page, Resource, UnitChange, column::text, state,
 };
 use crate::{Ops, views::SampleView};
 
@@ -86,6 +87,10 @@ impl Changeable for SampleView {
             view.sample.status == SampleStatus::Dlq && view.sample.data.is_some()
         })]),
     ];
+
+    fn plan_action(_: SampleAction, _: &ActionOptions) -> Option<PlanAction> {
+        Some(PlanAction::ReprocessSample)
+    }
 
     fn unit(id: &SampleId) -> Unit {
         Unit::Sample { id: *id, stage: String::new() }

@@ -1,6 +1,6 @@
 //! The terms of selections as users write them.
 
-use redrive_core::{LogicalDate, PartitionKey, PipelineRunId};
+use redrive_core::{Fingerprint, LogicalDate, PartitionKey, PipelineRunId};
 use redrive_store::{Selection, SelectionTerm as Term};
 
 use crate::parse_past;
@@ -133,7 +133,6 @@ fn class(text: &str) -> Result<String, String> {
 
 /// A fingerprint as users write it.
 pub fn parse_fingerprint(text: &str) -> Result<String, String> {
-    let is_valid = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let advice = "a fingerprint has 16 hexadecimal digits; `redrive causes` shows them";
-    is_valid.then(|| text.to_ascii_lowercase()).ok_or_else(|| advice.to_owned())
+    let parsed = text.parse::<Fingerprint>();
+    parsed.map(|it| it.to_string()).map_err(|invalid| invalid.to_string())
 }

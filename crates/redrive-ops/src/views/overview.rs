@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{CauseView, PipelineRunView, QueueStatsView};
+use super::{CauseView, PipelineRunView, PlanView, QueueStatsView};
 
 /// Counts, recent failures and upcoming retries of the whole store.
 #[derive(Debug, Clone, Serialize)]
@@ -24,6 +24,8 @@ pub struct OverviewView {
     pub activity: Vec<MinuteView>,
     /// Causes of units that are stuck or waiting and of failures in the last day, the most stuck units first.
     pub causes: Vec<CauseView>,
+    /// Plans that run or are paused, of the newest plans.
+    pub plans: Vec<PlanView>,
     /// Scheduled retries and starts, soonest first.
     pub due: Vec<DueView>,
 }

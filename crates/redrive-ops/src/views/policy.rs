@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::{Backoff, Code, PolicyOverrides, Retriable, Scheduled};
+use redrive_core::{
+    Backoff, Cause, Class, Code, PolicyOverrides, PolicyRule, Retriable, RuleMatch, Scheduled,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -48,6 +50,8 @@ pub struct PolicyView {
     /// Retries of a partition end this long after its logical date, in seconds; null means no limit.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub max_logical_age_s: Option<Value>,
+    /// Other settings for some failures: the first rule that matches counts.
+    pub rules: Vec<PolicyRuleView>,
     /// Where each setting is from, by its name in the configuration: `preset run`, `policy gentle`, `inline`.
     pub origins: BTreeMap<&'static str, String>,
     #[serde(skip)]
@@ -73,6 +77,7 @@ impl PolicyView {
             max_deferrals: spec.max_deferrals,
             max_lost: spec.max_lost,
             max_logical_age_s: spec.max_logical_age.map(seconds),
+            rules: spec.rules.iter().map(PolicyRuleView::new).collect(),
             origins: origins.into(),
             declared: declared.clone(),
         }
@@ -92,6 +97,59 @@ impl PolicyView {
             Backoff::Exponential => {
                 format!("exponential {base} × {}^(n−1), cap {cap}", spec.multiplier)
             }
+        }
+    }
+}
+
+/// Which failures a rule is about, and the settings that it overrides; the others are absent.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PolicyRuleView {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub code: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub class: Vec<&'static str>,
+    /// Who or what ended the attempt, such as `timeout`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub origin: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub fingerprint: Vec<String>,
+    /// Null means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
+    pub base_s: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiplier: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
+    pub cap_s: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retriable: Option<Value>,
+}
+
+impl PolicyRuleView {
+    fn new(rule: &PolicyRule) -> Self {
+        let RuleMatch { codes, classes, origins, fingerprints } = &rule.when;
+        let overrides = &rule.overrides;
+        Self {
+            code: codes.iter().map(code).collect(),
+            class: classes.iter().copied().map(Class::name).collect(),
+            origin: origins.iter().copied().map(Cause::name).collect(),
+            fingerprint: fingerprints.iter().map(ToString::to_string).collect(),
+            max_attempts: overrides.max_attempts,
+            base_s: overrides.base.map(seconds),
+            multiplier: overrides.multiplier,
+            cap_s: overrides.cap.map(seconds),
+            jitter: overrides.jitter.map(|jitter| jitter.to_string()),
+            retriable: overrides.retriable.as_ref().map(retriable),
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct PruneView {
     pub token: Option<String>,
     pub runs: u64,
     pub samples: u64,
+    /// Plans, with their units.
+    pub plans: u64,
     /// Ledger rows; a dry run does not count them.
     pub attempts: Option<u64>,
     /// Exported rows that were kept because they changed during the prune.
@@ -29,7 +31,7 @@ pub struct PruneView {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PrunedFileView {
-    /// `runs`, `samples` or `attempts`.
+    /// `runs`, `samples`, `attempts`, `plans` or `plan_units`.
     pub kind: &'static str,
     pub path: String,
     /// Number of rows.
@@ -47,6 +49,7 @@ impl PruneView {
             token: None,
             runs: prunable.runs,
             samples: prunable.samples,
+            plans: prunable.plans,
             attempts: None,
             left: 0,
             files: Vec::new(),
@@ -60,6 +63,7 @@ impl PruneView {
             token: None,
             runs: report.runs.units,
             samples: report.samples.units,
+            plans: report.plans,
             attempts: Some(report.runs.attempts + report.samples.attempts),
             left: report.left,
             files: report.files.iter().map(PrunedFileView::from).collect(),

@@ -32,6 +32,7 @@ async fn claimed(store: &PostgresStore, count: u32) -> Vec<ClaimedRun> {
         owner: worker(),
         lease_until: NOW,
         now: NOW,
+        gates: Default::default(),
     };
     store.claim_runs(&request).await.unwrap()
 }
@@ -46,6 +47,7 @@ fn finish(run: &ClaimedRun, completion: RunCompletion) -> RunFinish {
         ended_at: NOW,
         worker: worker(),
         completion,
+        gates: None,
     }
 }
 

@@ -41,6 +41,7 @@ async fn claim(store: &PostgresStore, categories: Categories, limit: u32) -> Vec
         owner: WorkerId("w".to_owned()),
         lease_until: NOW,
         now: NOW,
+        gates: Default::default(),
     };
     store.claim_runs(&request).await.unwrap().into_iter().map(|run| run.id).collect()
 }
@@ -132,6 +133,28 @@ async fn older_runs_of_others_come_after_a_moment_at_the_latest() {
     assert_eq!(claim(&store, Categories::All, 2).await, ids[1..]);
     let older = submit(&other, &[("a", 2)]).await;
     assert_eq!(claim(&store, Categories::All, 1).await, older, "there is nothing younger");
+}
+
+/// However long it takes to read the queue from its start.
+// RUN-2
+#[tokio::test]
+async fn an_old_run_of_another_process_is_claimed_from_a_busy_queue_within_half_a_second() {
+    let database = Database::migrated().await;
+    let clock = Arc::new(AtomicU64::new(0));
+    let ticks = clock.clone();
+    // Every look at the clock takes 40 ms, so that a twentieth of the time would be 800 ms.
+    let monotonic: MonotonicClock =
+        Arc::new(move || Duration::from_millis(ticks.fetch_add(40, Ordering::SeqCst)));
+    let options = PostgresOptions { monotonic: Some(monotonic), ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&database.url, options).await.unwrap();
+    let other = database.store().await;
+    submit(&other, &vec![("a", 1_000); 100_000]).await;
+    assert_eq!(claim(&store, Categories::All, 100).await.len(), 100);
+    let old = submit(&other, &[("a", 1)]).await;
+    let submitted = clock.load(Ordering::SeqCst);
+    while !claim(&store, Categories::All, 100).await.contains(&old[0]) {}
+    let waited = clock.load(Ordering::SeqCst) - submitted;
+    assert!(waited < 700, "claimed after {waited} ms");
 }
 
 /// What a process brings itself is known to its claims at once.

@@ -13,8 +13,8 @@ use crate::{
 async fn filled(ended: u32, held: u32) -> Client {
     let raw = Database::migrated().await.raw().await;
     let fill = format!(
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
-        SELECT 'q', '{{}}', 'epoch', 'passed' FROM generate_series(1, {ended});
+        "INSERT INTO redrive.runs (queue, payload, submitted_at)
+        SELECT 'q', '{{}}', 'epoch' FROM generate_series(1, {ended});
         INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
         SELECT n, 'q', 'w', timestamptz '2100-01-01' + n * interval '1 s', n, n, ARRAY[n]
         FROM generate_series(1::bigint, {held}) AS n;

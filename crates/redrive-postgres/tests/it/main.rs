@@ -16,6 +16,7 @@ mod server;
 mod conformance;
 
 mod migrations;
+mod recovered_runs;
 mod sample_plans;
 mod schema;
 mod stored_columns;
@@ -29,8 +30,10 @@ mod claims;
 mod clock;
 mod durability;
 mod faults;
+mod item_locks;
 mod partition_locks;
 mod refusals;
+mod run_locks;
 mod submit_in;
 mod tls;
 mod wakes;

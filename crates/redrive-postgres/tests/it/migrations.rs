@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use jiff::Timestamp;
-use redrive_core::{Epoch, ItemId, RunId, RunState};
+use redrive_core::{AttemptNumber, Epoch, ItemId, RunId, RunState};
 use redrive_postgres::{MIGRATIONS, PostgresMigrator, PostgresOptions, PostgresStore};
 use redrive_store::{
     Categories, ClaimRequest, Direction, Error, Items, Migrator, RunCompletion, RunFinish, Runs,
@@ -333,12 +333,12 @@ async fn runs_in_every_state_are_the_same_after_the_way_up_and_down() {
     database.migrate_to(13).await;
     assert_eq!(rows().await, before);
 
-    // What passes at its first attempt afterwards comes down with its row of the ledger.
+    // What passes afterwards, at its first attempt or a later one, comes down with its row of the ledger.
     database.migrate_to(latest_version(MIGRATIONS)).await;
     let store = database.store().await;
     let claimed = store.claim_runs(&claim_of_one()).await.unwrap().remove(0);
     assert!(claimed.epoch > Epoch(2), "higher than every epoch of before: {claimed:?}");
-    let finish = RunFinish {
+    let first = RunFinish {
         id: claimed.id,
         epoch: claimed.epoch,
         attempt: claimed.attempt,
@@ -350,9 +350,20 @@ async fn runs_in_every_state_are_the_same_after_the_way_up_and_down() {
             verdict: Verdict::Passed,
             result: Some("7".to_owned()),
         },
+        gates: None,
     };
-    let written = store.finish_runs(&[finish], Timestamp::UNIX_EPOCH).await.unwrap();
-    assert_eq!(written, [Written::Applied]);
+    let second =
+        RunFinish { id: RunId(4), epoch: Epoch(2), attempt: AttemptNumber(2), ..first.clone() };
+    let written = store.finish_runs(&[first, second], Timestamp::UNIX_EPOCH).await.unwrap();
+    assert_eq!(written, [Written::Applied; 2]);
+    database.migrate_to(15).await;
+    let passed_again =
+        "SELECT status = 'passed' AND attempts = 2 AND retry_count = 0 AND result = '7'
+            AND first_attempt_at = 'epoch' AND lease_epoch = 2 AND error_class IS NULL
+            AND (SELECT count(*) FROM redrive.attempts WHERE unit_id = 4) = 2
+            AND (SELECT array_agg(run_ids) = '{{1}}' FROM redrive.run_passes)
+        FROM redrive.runs WHERE id = 4";
+    assert!(raw.query_one(passed_again, &[]).await.unwrap().get::<_, bool>(0));
     database.migrate_to(13).await;
     let passed = "SELECT status = 'passed' AND attempts = 1 AND result = '7' AND first_attempt_at = 'epoch'
             AND lease_epoch > 2 AND NOT ready AND (SELECT count(*) FROM redrive.attempts WHERE unit_id = 1) = 1
@@ -368,5 +379,6 @@ fn claim_of_one() -> ClaimRequest {
         owner: WorkerId("w".to_owned()),
         lease_until: Timestamp::UNIX_EPOCH,
         now: Timestamp::UNIX_EPOCH,
+        gates: Default::default(),
     }
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Failure, PartitionKey, PartitionState};
 use redrive_postgres::PostgresStore;
 use redrive_store::{
-    AuditContext, Lane, Operator, PartitionAction, PartitionChange, PartitionClaim,
+    AuditContext, GateRules, Lane, Operator, PartitionAction, PartitionChange, PartitionClaim,
     PartitionFinish, PartitionRecord, PartitionVerdict, Partitions, WorkerId, Written,
 };
 
@@ -69,6 +69,8 @@ async fn a_retry_finds_the_mark_that_was_written_while_it_waited() {
     let database = Database::migrated().await;
     let store = pending(&database).await;
     let claim = PartitionClaim {
+        gates: GateRules::default(),
+        now: Timestamp::UNIX_EPOCH,
         source: "a_source".to_owned(),
         run_ids: vec!["run-1".parse().unwrap()],
         backfill: 0,
@@ -77,6 +79,7 @@ async fn a_retry_finds_the_mark_that_was_written_while_it_waited() {
     };
     let claimed = store.claim_partitions(&claim).await.unwrap().remove(0);
     let finish = PartitionFinish {
+        gates: None,
         key: key(),
         lease: claimed.lease,
         attempt: claimed.attempt,

@@ -17,12 +17,12 @@ use crate::server::Database;
 async fn filled(count: u32) -> Client {
     let raw = Database::migrated().await.raw().await;
     let fill = format!(
-        "INSERT INTO redrive.runs (queue, category, payload, submitted_at, status, next_retry_at)
-        SELECT 'q', 'c' || n % 3, '{{}}', now() + n * interval '1 ms', status, CASE WHEN n % 5 = 4 THEN now() END
-        FROM (
-            SELECT n, (ARRAY['discovered', 'discovered', 'passed', 'discovered', 'error'])[n % 5 + 1]
-            FROM generate_series(1, {count}) AS n
-        ) AS given (n, status);
+        "INSERT INTO redrive.runs (queue, category, payload, submitted_at)
+        SELECT 'q', 'c' || n % 3, '{{}}', now() + n * interval '1 ms' FROM generate_series(1, {count}) AS n;
+        INSERT INTO redrive.run_states (id, queue, category, submitted_at, status, waits, next_retry_at)
+        SELECT id, queue, category, submitted_at, CASE WHEN waits THEN 'error' ELSE 'passed' END, waits,
+            CASE WHEN waits THEN now() END
+        FROM (SELECT *, id % 5 = 4 AS waits FROM redrive.runs WHERE id % 5 IN (2, 4)) AS run;
         INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh)
         SELECT queue, category, submitted_at, id, true FROM redrive.runs WHERE id % 5 = 0;
         INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
@@ -32,7 +32,7 @@ async fn filled(count: u32) -> Client {
         SELECT id >> 8, 1, 'w', array_agg(id), array_agg(now()), array_agg(now())
         FROM redrive.runs WHERE id % 5 = 3 GROUP BY id >> 8;
         INSERT INTO redrive.due_runs (queue, due_at, id, category, submitted_at, fresh)
-        SELECT queue, next_retry_at, id, category, submitted_at, false FROM redrive.runs WHERE id % 5 = 4;
+        SELECT queue, next_retry_at, id, category, submitted_at, false FROM redrive.run_states WHERE waits;
         INSERT INTO redrive.items
             (upload, group_name, name, content_url, size_bytes, sha256, updated_at)
         SELECT 'tiles', 'g', 'tile' || n, 'file:a', 1, 'ab', now()
@@ -68,7 +68,8 @@ async fn filled(count: u32) -> Client {
         ) AS given (n, status);
         INSERT INTO redrive.attempts (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
         SELECT 'run', id, 1, true, now(), now(), 'success', 'w' FROM redrive.runs WHERE id % 5 IN (2, 4);
-        ANALYZE redrive.runs, redrive.ready_runs, redrive.due_runs, redrive.run_claims, redrive.run_passes, redrive.attempts, redrive.items, redrive.upload_groups, redrive.partition_state,
+        ANALYZE redrive.runs, redrive.run_states, redrive.ready_runs, redrive.due_runs, redrive.run_claims,
+            redrive.run_passes, redrive.attempts, redrive.items, redrive.upload_groups, redrive.partition_state,
             redrive.partition_work, redrive.pipeline_runs, redrive.samples"
     );
     raw.batch_execute(&fill).await.unwrap();
@@ -83,7 +84,8 @@ fn query(name: &str) -> &'static SqlQuery {
 /// `NAME where CONDITION` is a query over a selection.
 pub(crate) async fn prepare(raw: &Client, name: &str) {
     let (name, selection) = name.split_once(" where ").unwrap_or((name, "true"));
-    let sql = query(name).sql().replace("{selection}", selection).replace("{runs}", "redrive.runs");
+    let runs = if selection == "true" { "redrive.runs" } else { "redrive.run_states" };
+    let sql = query(name).sql().replace("{selection}", selection).replace("{runs}", runs);
     raw.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
 }
 
@@ -145,34 +147,47 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
     let from = "(category = allowed.category) AND (ROW(submitted_at, id) >= ROW(";
     let (claims, passes) = ("using run_claims_epoch", "using run_passes_block");
     let tid = "TID Cond: (ctid = few.tid)";
+    let states = "using run_states_pkey";
     for count in [3, 30, 300, 3_000, 100_000] {
         check(
             count,
             &[
                 (
                     "finish_runs",
-                    &["using runs_pkey", "(id = given", claims, "using run_claims_pkey"],
+                    &[
+                        "using runs_pkey",
+                        "(id = given",
+                        claims,
+                        "using run_claims_pkey",
+                        states,
+                        tid,
+                    ],
                 ),
                 ("renew_run_leases", &[claims, "using run_claims_pkey"]),
                 (
                     "release_runs",
                     &["using runs_pkey", "(id = given", claims, "using run_claims_pkey"],
                 ),
-                ("claim_runs_any", &["using ready_runs_key", from, tid, "using runs_pkey"]),
-                ("claim_runs_of", &["using ready_runs_key", from, tid, "using runs_pkey"]),
+                ("claim_runs_any", &["using ready_runs_key", from, tid, "using runs_pkey", states]),
+                ("claim_runs_of", &["using ready_runs_key", from, tid, "using runs_pkey", states]),
                 ("promote_due_runs", &["using due_runs_key", tid]),
                 ("idempotent_runs", &["using runs_idempotency", "(queue = requested.queue)"]),
                 ("next_due", &["using due_runs_key", "Index Cond: (queue = $1)"]),
-                ("runs_by_id", &["using runs_pkey", "ready_runs_key", "due_runs_key", passes]),
+                (
+                    "runs_by_id",
+                    &["using runs_pkey", states, "ready_runs_key", "due_runs_key", passes],
+                ),
                 ("attempts_of", &["attempts_unit_id_kind_stage_attempt_key", passes]),
                 ("attempts_at", &["attempts_unit_id_kind_stage_attempt_key", passes]),
                 ("ledger_page", &["attempts_unit_id_kind_stage_attempt_key", passes]),
-                ("prunable_runs", &["using runs_pkey", passes]),
-                ("lock_due_runs", &["using runs_pkey", "using due_runs_key"]),
+                ("prunable_runs", &["using runs_pkey", states, passes]),
+                ("lock_due_runs", &["using runs_pkey", states, "using due_runs_key"]),
                 ("lock_ready_runs", &["using runs_pkey", "using ready_runs_key"]),
+                ("moving_runs", &["using runs_pkey", states, "ready_runs_key", "due_runs_key"]),
                 ("runs_page", &["using runs_pkey"]),
                 ("states_of_runs", &["runs_pkey"]),
-                ("retry_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named"]),
+                ("retry_runs", &["Index Cond: (id = named", "TID Cond: (ctid = named"]),
+                ("restore_runs", &["Index Cond: (id = named", "TID Cond: (ctid = named"]),
                 ("cancel_runs", &["Index Scan using runs_pkey", "Index Cond: (id = named"]),
                 ("resume_queue", &["paused_queues_queue_key"]),
                 ("move_items", &["Index Scan using items_pkey", "Index Cond: (id = step.id)"]),
@@ -195,14 +210,17 @@ async fn what_failed_is_found_without_what_ended() {
             &[
                 (
                     "causes",
-                    &["using runs_cause", "using samples_cause", "Index Cond: (hour >= $1)"],
+                    &["using run_states_cause", "using samples_cause", "Index Cond: (hour >= $1)"],
                 ),
                 (
                     "runs_page where fingerprint = 'f' AND status = 'error'",
-                    &["using runs_cause", "(fingerprint = 'f'::text)"],
+                    &["using run_states_cause", "(fingerprint = 'f'::text)"],
                 ),
-                ("runs_page where error_code = '5' AND status = 'error'", &["using runs_open"]),
-                ("runs_page where status = 'cancelled'", &["using runs_not_passed"]),
+                (
+                    "runs_page where error_code = '5' AND status = 'error'",
+                    &["using run_states_pkey"],
+                ),
+                ("runs_page where status = 'cancelled'", &["using run_states_not_passed"]),
                 (
                     "items_page where error_code = '5' AND fingerprint IS NOT NULL",
                     &["using items_open"],
@@ -219,16 +237,16 @@ async fn the_few_runs_in_a_state_are_found_without_what_ended() {
     let count = 100_000;
     let raw = filled(count).await;
     raw.batch_execute(
-        "UPDATE redrive.runs SET status = 'passed', next_retry_at = NULL WHERE id > 20;
+        "UPDATE redrive.run_states SET status = 'passed', waits = false, next_retry_at = NULL WHERE id > 20;
         DELETE FROM redrive.ready_runs WHERE id > 20;
         DELETE FROM redrive.due_runs WHERE id > 20;
         DELETE FROM redrive.run_claims WHERE first_run > 20;
-        ANALYZE redrive.runs, redrive.ready_runs, redrive.due_runs, redrive.run_claims",
+        ANALYZE redrive.run_states, redrive.ready_runs, redrive.due_runs, redrive.run_claims",
     )
     .await
     .unwrap();
     let expected: &[(&str, &[&str])] =
-        &[("runs_page where status = 'cancelled'", &["runs_not_passed"])];
+        &[("runs_page where status = 'cancelled'", &["run_states_not_passed"])];
     check_in(&raw, count, expected).await;
 }
 
@@ -264,7 +282,9 @@ async fn partitions_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("release_partitions", &["Index Cond: (id = given.id)", "partition_state_pkey"]),
                 ("expired_partition_leases", &["using partition_work_held"]),
                 ("next_partition_lease_end", &["using partition_work_held"]),
-                ("partition_backlog", &["using partition_work_ready", "partition_work_held"]),
+                ("claimable_partitions_of", &["using partition_work_customers", "Limit"]),
+                ("partition_customers", &["using partition_work_customers", "Limit"]),
+                ("partition_backlog", &["Index Cond: (source = $1)", "partition_work_held"]),
                 ("lock_partitions", &[key, "LockRows"]),
                 ("lock_partition_work", &[key, work, "LockRows"]),
                 ("write_partitions", &["using partition_state_pkey", "(id = given.id)"]),
@@ -375,8 +395,9 @@ pub(crate) async fn pages_touched(raw: &Client, name: &str, values: Values<'_>) 
 }
 
 /// A claim of five runs of the category `rare`.
-const CLAIM: [(&str, &str); 9] = [
+const CLAIM: [(&str, &str); 10] = [
     ("categories", "'{rare}'"),
+    ("most", "'{5}'"),
     ("queue", "'q'"),
     ("limit", "5"),
     ("owner", "'w'"),
@@ -396,6 +417,7 @@ async fn a_claim_of_a_paused_queue_touches_nothing_of_what_is_ready() {
     raw.batch_execute(pause).await.unwrap();
     let claim = CLAIM.map(|(name, value)| match name {
         "categories" => (name, "'{c0,c1}'"),
+        "most" => (name, "'{5,5}'"),
         "to_the_limit" => (name, "true"),
         _ => (name, value),
     });
@@ -406,7 +428,7 @@ async fn a_claim_of_a_paused_queue_touches_nothing_of_what_is_ready() {
     }
 }
 
-// RUN-2
+// RUN-2, GAT-3: runs behind closed gates are of categories that a claim leaves out.
 #[tokio::test]
 async fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_that_are_not_allowed() {
     let raw = Database::migrated().await.raw().await;
@@ -434,6 +456,9 @@ async fn a_claim_costs_the_same_with_a_million_waiting_and_a_million_that_are_no
     let many = pages_touched(&raw, "claim_runs_of", claim).await
         + pages_touched(&raw, "promote_due_runs", due).await;
     assert!(many < few + 60, "{few} pages without, {many} with two million ahead");
+    prepare(&raw, "ready_categories").await;
+    let categories = pages_touched(&raw, "ready_categories", &[("queue", "'q'")]).await;
+    assert!(categories < 60, "{categories} pages to find two categories");
 }
 
 /// Rows of the table that a renewal reads, seen from a trigger inside it.

@@ -7,7 +7,8 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 27] = [
+const SQLITE_ALONE: [&str; 28] = [
+    "has_permits",
     "count_cause",
     "insert_cause",
     "place_of_unit",
@@ -36,11 +37,16 @@ const SQLITE_ALONE: [&str; 27] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 19] = [
+const POSTGRES_ALONE: [&str; 24] = [
+    "lock_gates",
+    "share_gates",
+    "unsettled_gate_keys",
+    "pass_samples",
     "lock_due_runs",
     "lock_ready_runs",
     "lock_run_claims",
     "lock_runs",
+    "moving_runs",
     "record_causes",
     "queue_stats",
     "insert_keyless_runs",
@@ -115,6 +121,7 @@ fn statements_name_the_schema_and_ask_no_clock() {
         assert!(!code.contains("now()") && !code.contains("CURRENT_"), "{name}");
         let tables = [
             "runs",
+            "run_states",
             "paused_queues",
             "items",
             "upload_groups",
@@ -127,6 +134,9 @@ fn statements_name_the_schema_and_ask_no_clock() {
             "journal_readers",
             "plans",
             "plan_units",
+            "gates",
+            "gate_keys",
+            "gate_permits",
         ];
         for table in tables {
             for word in ["FROM", "JOIN", "INTO", "UPDATE"] {

@@ -30,6 +30,7 @@ async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
                         "attempts_unit_id_kind_stage_attempt_key",
                     ],
                 ),
+                ("pass_samples", &["Index Scan using samples_pkey", "Index Cond: (id = given.id)"]),
                 ("renew_sample_leases", &["Index Cond: (id = held.id)"]),
                 ("release_samples", &["Index Cond: (id = given.id)", run]),
                 ("reprocess_samples", &["Index Cond: (id = named.id)"]),

@@ -80,14 +80,18 @@ async fn names_that_mean_nothing_are_refused_by_the_database() {
     let database = Database::migrated().await;
     let raw = database.raw().await;
     for sql in [
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
-            VALUES ('q', '{}', 'epoch', 'lost')",
-        "INSERT INTO redrive.runs (queue, payload, submitted_at, status)
-            VALUES ('q', '{}', 'epoch', 'processing')",
+        "INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
+            VALUES (1, 'q', '', 'epoch', 'lost')",
+        "INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
+            VALUES (1, 'q', '', 'epoch', 'processing')",
+        "INSERT INTO redrive.run_states (id, queue, category, submitted_at, status, next_retry_at)
+            VALUES (1, 'q', '', 'epoch', 'error', 'epoch')",
         "INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
             VALUES (1, 'q', 'w', 'epoch', 1, 1, '{}')",
         "INSERT INTO redrive.run_passes (block, epoch, worker, run_ids, started_at, ended_at)
             VALUES (0, 1, 'w', '{1,2}', '{epoch}', '{epoch}')",
+        "INSERT INTO redrive.run_passes (block, epoch, worker, run_ids, started_at, ended_at, attempts)
+            VALUES (0, 1, 'w', '{1}', '{epoch}', '{epoch}', '{2,2}')",
         "INSERT INTO redrive.journal (at, actor) VALUES ('epoch', 'me')",
         "INSERT INTO redrive.attempts
             (kind, unit_id, attempt, counted, started_at, ended_at, outcome, worker)
@@ -139,6 +143,7 @@ async fn ids_have_64_bits() {
         owner: worker.clone(),
         lease_until: now,
         now,
+        gates: Default::default(),
     };
     let claimed = store.claim_runs(&request).await.unwrap().pop().unwrap();
     let finish = RunFinish {
@@ -150,6 +155,7 @@ async fn ids_have_64_bits() {
         ended_at: now,
         worker,
         completion: RunCompletion::Judged { verdict: Verdict::Passed, result: None },
+        gates: None,
     };
     assert_eq!(store.finish_runs(&[finish], now).await.unwrap(), [Written::Applied]);
     let unit = UnitRow::new(UnitKind::Run, id.0);
@@ -199,6 +205,12 @@ async fn what_is_wrong_with_the_structure_is_found() {
              INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
              VALUES (1, 'q', 'w', now(), 7, 9, '{7, 9}')",
             "run:7 ",
+        ),
+        (
+            "INSERT INTO redrive.ready_runs VALUES ('q', '', now(), 8, true);
+             INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
+             VALUES (8, 'q', '', now(), 'discovered')",
+            "run:8 ",
         ),
     ];
     for (number, (sql, named)) in faults.into_iter().enumerate() {

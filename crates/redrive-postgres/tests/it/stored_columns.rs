@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{
-    AttemptNumber, Cause, Decision, Failure, History, ItemEvent, Message, PartitionKey,
-    PipelineRules, RunId,
+    AttemptNumber, Cause, Decision, Failure, History, ItemEvent, Message, PipelineRules, RunId,
 };
 use redrive_postgres::PostgresStore;
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, AuditContext, Categories, ClaimRequest, ItemAttempt, ItemGroup,
-    ItemMove, Items, Journal, JournalEntry, Lane, LeaseRef, LeaseRelease, Leased, Leases, Ledger,
-    NewItem, NewPipelineRun, NewRun, NewSample, Operator, PartitionAction, PartitionClaim,
-    PartitionFinish, PartitionVerdict, Partitions, Pipelines, RunCompletion, RunFinish, Runs,
-    SampleClaim, SampleCompletion, SampleFinish, Samples, Selection, Served, SourceClaim,
+    AttemptOutcome, AttemptRecord, Categories, ClaimRequest, GateRules, ItemAttempt, ItemGroup,
+    ItemMove, Items, Journal, JournalEntry, LeaseRef, LeaseRelease, Leased, Leases, Ledger,
+    NewItem, NewPipelineRun, NewRun, NewSample, Operator, Pipelines, RunCompletion, RunFinish,
+    Runs, SampleClaim, SampleCompletion, SampleFinish, Samples, Served, SourceClaim,
     SourcePosition, UnitKind, UnitRow, Verdict, WorkerId, Written,
 };
 use serde_json::{Value, json};
@@ -24,32 +22,34 @@ use tokio_postgres::Client;
 
 use crate::server::Database;
 
-fn at(second: i64) -> Timestamp {
+mod partitions;
+
+pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second)
 }
 
-fn worker(name: &str) -> WorkerId {
+pub(crate) fn worker(name: &str) -> WorkerId {
     WorkerId(name.to_owned())
 }
 
-fn operator(second: i64) -> Operator {
+pub(crate) fn operator(second: i64) -> Operator {
     let reason = Some("a reason".to_owned());
     Operator { actor: "ada".to_owned(), at: at(second), reason }
 }
 
-fn retry(message: &str, second: i64) -> (Failure, Decision) {
+pub(crate) fn retry(message: &str, second: i64) -> (Failure, Decision) {
     let delay = Duration::from_micros(1_234);
     let failure = Failure::http(429, Some(Duration::from_secs(30)), message);
     (failure, Decision::RetryAt { at: at(second), delay, counted: true })
 }
 
-struct Stored {
-    store: PostgresStore,
+pub(crate) struct Stored {
+    pub(crate) store: PostgresStore,
     raw: Client,
 }
 
 impl Stored {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let database = Database::migrated().await;
         let raw = database.raw().await;
         raw.batch_execute("SET timezone = 'UTC'").await.unwrap();
@@ -57,7 +57,7 @@ impl Stored {
     }
 
     /// All columns of the rows of a table; times as seconds since 1970, nulls and ids left out.
-    async fn rows(&self, table: &str) -> Vec<Value> {
+    pub(crate) async fn rows(&self, table: &str) -> Vec<Value> {
         let order = if table == "cause_hours" { "hour" } else { "id" };
         let sql = format!("SELECT to_jsonb(t)::text FROM redrive.{table} AS t ORDER BY {order}");
         let rows = self.raw.query(&sql, &[]).await.unwrap();
@@ -78,12 +78,12 @@ impl Stored {
     }
 
     #[track_caller]
-    fn check(actual: &[Value], expected: &Value) {
+    pub(crate) fn check(actual: &[Value], expected: &Value) {
         let actual = json!(actual);
         assert_eq!(actual, *expected, "\n{actual:#}\nis stored, and not\n{expected:#}");
     }
 
-    async fn claim_runs(&self, limit: u32) -> Vec<redrive_store::ClaimedRun> {
+    pub(crate) async fn claim_runs(&self, limit: u32) -> Vec<redrive_store::ClaimedRun> {
         let request = ClaimRequest {
             queue: "a queue".to_owned(),
             categories: Categories::All,
@@ -91,12 +91,13 @@ impl Stored {
             owner: worker("an owner"),
             lease_until: at(50),
             now: at(20),
+            gates: Default::default(),
         };
         self.store.claim_runs(&request).await.unwrap()
     }
 }
 
-fn new_run() -> NewRun {
+pub(crate) fn new_run() -> NewRun {
     NewRun::new("a queue", &json!("a payload"), at(10))
         .unwrap()
         .with_category("a category")
@@ -112,8 +113,7 @@ async fn of_submitted_runs() {
     stored.store.submit_runs(&[keyed], at(20)).await.unwrap();
     let mut expected = json!([{
         "queue": "a queue", "category": "a category", "payload": "\"a payload\"", "submitted_at": 10,
-        "not_before": 30, "status": "discovered", "attempts": 0,
-        "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "lease_epoch": 0
+        "not_before": 30
     }]);
     let mut second = expected[0].clone();
     second["idempotency_key"] = json!("a key");
@@ -125,7 +125,7 @@ async fn of_submitted_runs() {
     Stored::check(&stored.rows("due_runs").await, &json!([due, due]));
     stored.store.submit_runs(&[new_run()], at(20)).await.unwrap();
     let ready = json!([{
-        "queue": "a queue", "category": "a category", "submitted_at": 10, "fresh": true
+        "queue": "a queue", "category": "a category", "submitted_at": 10, "fresh": true, "has_state": false
     }]);
     Stored::check(&stored.rows("ready_runs").await, &ready);
 }
@@ -152,6 +152,7 @@ async fn of_claimed_runs_and_of_runs_that_pass_at_their_first_attempt() {
             ended_at: at(30 + run.id.0),
             worker: worker("a worker"),
             completion: RunCompletion::Judged { verdict: Verdict::Passed, result },
+            gates: None,
         })
         .collect();
     assert_eq!(stored.store.finish_runs(&finishes, at(43)).await.unwrap(), [Written::Applied; 2]);
@@ -161,7 +162,7 @@ async fn of_claimed_runs_and_of_runs_that_pass_at_their_first_attempt() {
         "ended_at": [time(31), time(32)], "results": [null, "\"a result\""]
     }]);
     Stored::check(&stored.rows("run_passes").await, &expected);
-    for table in ["ready_runs", "run_claims", "attempts"] {
+    for table in ["ready_runs", "run_claims", "run_states", "attempts"] {
         Stored::check(&stored.rows(table).await, &json!([]));
     }
 }
@@ -192,27 +193,28 @@ async fn of_finished_runs() {
             ended_at: at(22),
             worker: worker("a worker"),
             completion,
+            gates: None,
         })
         .collect();
     let fingerprint = finishes[0].ledger_row().fingerprint;
     assert_eq!(stored.store.finish_runs(&finishes, at(23)).await.unwrap(), [Written::Applied; 2]);
     let expected = json!([
         {
-            "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
-            "submitted_at": 10, "status": "error", "attempts": 9,
+            "queue": "a queue", "category": "a category",
+            "submitted_at": 10, "status": "error", "waits": true, "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 5, "deferrals": 4, "lease_epoch": 1,
             "next_retry_at": 45, "first_attempt_at": 11, "error_class": "rate_limited",
             "error_code": "429", "error_message": "a message", "fingerprint": fingerprint,
             "last_failure_at": 22
         },
         {
-            "queue": "a queue", "category": "a category", "payload": "\"a payload\"",
-            "submitted_at": 10, "status": "needs_review", "attempts": 9,
+            "queue": "a queue", "category": "a category",
+            "submitted_at": 10, "status": "needs_review", "waits": false, "attempts": 9,
             "attempts_at_reset": 0, "retry_count": 0, "deferrals": 0, "lease_epoch": 1,
             "first_attempt_at": 11, "result": "\"a result\""
         }
     ]);
-    Stored::check(&stored.rows("runs").await, &expected);
+    Stored::check(&stored.rows("run_states").await, &expected);
     let expected = json!([{
         "queue": "a queue", "category": "a category", "submitted_at": 10, "due_at": 45, "fresh": false
     }]);
@@ -279,6 +281,7 @@ async fn of_journal_entries_beside_runs() {
             failure: Failure::lost_worker("gone"),
             decision: Decision::GiveUp { reason: redrive_core::GiveUpReason::AttemptsExhausted },
         },
+        gates: None,
     };
     expected.extend(finish.journal_rows());
     assert_eq!(stored.store.finish_runs(&[finish], at(33)).await.unwrap(), [Written::Applied]);
@@ -369,6 +372,7 @@ async fn of_items() {
     let step = ItemMove {
         rejection_reason: Some(Message::clean("a rejection")),
         attempt: Some(ItemAttempt {
+            gates: None,
             started_at: at(2),
             failure: Some(Failure::http(503, None, "a message")),
             worker: "a worker".to_owned(),
@@ -392,88 +396,6 @@ async fn of_items() {
     }]);
     Stored::check(&stored.rows("attempts").await, &expected);
     Stored::check(&stored.rows("journal").await[1..], &journal(&[entry]));
-}
-
-#[tokio::test]
-async fn of_partitions() {
-    let stored = Stored::new().await;
-    let day = "2026-03-01".parse().unwrap();
-    let key = PartitionKey::new("a_source", "a_customer", "a_query", day).unwrap();
-    let named = [key.clone().into()];
-    let order = |second| AuditContext {
-        by: operator(second),
-        command: "a command".to_owned(),
-        filter: Some(Selection { source: Some("a_source".to_owned()), ..Default::default() }),
-        flags: vec!["--flag".to_owned()],
-    };
-    let backfill = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
-    stored.store.change_partitions(&backfill, &named, &order(1)).await.unwrap();
-    stored.store.change_partitions(&PartitionAction::Pause, &named, &order(2)).await.unwrap();
-    let state = json!({
-        "source": "a_source", "customer_id": "a_customer", "query_name": "a_query",
-        "logical_date": "2026-03-01", "status": "pending", "attempt_count": 0, "updated_at": 1
-    });
-    Stored::check(&stored.rows("partition_state").await, &json!([state]));
-    let work = json!([{
-        "partition_id": 1, "source": "a_source", "kind": "first", "lane": "fresh",
-        "requested_at": 1, "requested_by": "ada", "lease_epoch": 0, "paused_at": 2,
-        "paused_by": "ada", "pause_reason": "a reason"
-    }]);
-    Stored::check(&stored.rows("partition_work").await, &work);
-    let told = stored.rows("journal").await;
-    assert_eq!((&told[0]["at"], &told[0]["actor"]), (&json!(1), &json!("ada")));
-    assert_eq!(told[0]["action"], "partition.backfill");
-    assert!(told[0]["unit"].as_str().unwrap().contains("a_customer"), "{told:?}");
-    assert!(told[0]["filter"].as_str().unwrap().contains("a_source"), "{told:?}");
-    assert!(told[0]["details"].as_str().unwrap().contains("a command"), "{told:?}");
-
-    stored.store.change_partitions(&PartitionAction::Resume, &named, &order(3)).await.unwrap();
-    let mut verdicts = Vec::new();
-    for (second, verdict) in [
-        (10, PartitionVerdict::Rejected { failure: Failure::http(503, None, "a message") }),
-        (
-            20,
-            PartitionVerdict::Accepted {
-                record_count: 42,
-                schema_version: Some("a version".to_owned()),
-            },
-        ),
-    ] {
-        let claim = PartitionClaim {
-            source: "a_source".to_owned(),
-            run_ids: vec![format!("run-{second}").parse().unwrap()],
-            backfill: 0,
-            owner: worker("an owner"),
-            lease_until: at(60),
-        };
-        let claimed = stored.store.claim_partitions(&claim).await.unwrap().remove(0);
-        let work = stored.rows("partition_work").await;
-        let held = json!([work[0]["run_id"], work[0]["lease_owner"], work[0]["lease_until"]]);
-        assert_eq!(held, json!([format!("run-{second}"), "an owner", 60]));
-        let finish = PartitionFinish {
-            key: key.clone(),
-            lease: claimed.lease,
-            attempt: claimed.attempt,
-            run_id: claimed.run_id,
-            started_at: at(second + 1),
-            ended_at: at(second + 2),
-            worker: worker("a worker"),
-            verdict,
-        };
-        let written = stored.store.finish_partitions(&[finish]).await.unwrap();
-        assert_eq!(written, [Written::Applied]);
-        verdicts.push(stored.rows("partition_state").await.remove(0));
-        let retry = PartitionAction::Retry { clear_terminal: false, lane: Lane::Backfill };
-        stored.store.change_partitions(&retry, &named, &order(second + 3)).await.unwrap();
-    }
-    let (mut failed, mut good) = (state.clone(), state);
-    failed["error_message"] = json!("a message");
-    (failed["status"], failed["attempt_count"]) = (json!("failed"), json!(1));
-    failed["updated_at"] = json!(12);
-    (good["status"], good["attempt_count"]) = (json!("success"), json!(2));
-    (good["current_run_id"], good["schema_version"]) = (json!("run-20"), json!("a version"));
-    (good["record_count"], good["updated_at"]) = (json!(42), json!(22));
-    Stored::check(&verdicts, &json!([failed, good]));
 }
 
 #[tokio::test]
@@ -512,7 +434,17 @@ async fn of_samples() {
     });
     Stored::check(&[dead], &json!([expected]));
 
-    let claim = SampleClaim { served, stage: 0, limit: 3, owner, lease_until, now: at(3) };
+    let gates = GateRules::default();
+    let claim = SampleClaim {
+        served,
+        stage: 0,
+        limit: 3,
+        owner,
+        lease_until,
+        now: at(3),
+        gates,
+        gate_key: None,
+    };
     let claimed = stored.store.claim_samples(&claim).await.unwrap();
     let (failure, decision) = retry("a message", 45);
     let endings = [
@@ -526,6 +458,7 @@ async fn of_samples() {
         .zip(endings)
         .zip([9, 9, 5])
         .map(|((sample, completion), attempt)| SampleFinish {
+            gates: None,
             id: sample.id,
             run: sample.run,
             epoch: sample.epoch,

@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Decision, Failure, GiveUpReason, PipelineRules};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, LeaseRef, LeaseRelease, Leased, Leases, NewPipelineRun,
-    NewRun, NewSample, Operator, PipelineAction, Pipelines, RunCompletion, RunFinish, Runs,
-    SampleClaim, SampleCompletion, SampleFinish, Samples, Served, SourceClaim, SourceFinish,
-    SourcePosition, Store, WorkerId,
+    Categories, ClaimRequest, ClaimedRun, GateRules, LeaseRef, LeaseRelease, Leased, Leases,
+    NewPipelineRun, NewRun, NewSample, Operator, PipelineAction, Pipelines, RunCompletion,
+    RunFinish, Runs, SampleClaim, SampleCompletion, SampleFinish, Samples, Served, SourceClaim,
+    SourceFinish, SourcePosition, Store, WorkerId,
 };
 use serde_json::json;
 use tokio::{
@@ -51,6 +51,7 @@ fn request() -> ClaimRequest {
         owner: WorkerId("w".to_owned()),
         lease_until: NOW,
         now: NOW,
+        gates: Default::default(),
     }
 }
 
@@ -76,6 +77,7 @@ fn waits(run: &ClaimedRun) -> RunFinish {
                 counted: true,
             },
         },
+        gates: None,
     }
 }
 
@@ -139,6 +141,8 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
     store.finish_feeds(&[finish]).await.unwrap();
     woken(&mut wakes, "a source that nobody reads any more").await;
     let claim = SampleClaim {
+        gates: GateRules::default(),
+        gate_key: None,
         served,
         stage: 0,
         limit: 1,
@@ -152,6 +156,7 @@ async fn samples_to_claim_and_runs_that_are_over_wake_who_listens_at_another() {
         decision: Decision::GiveUp { reason: GiveUpReason::Final },
     };
     let finish = SampleFinish {
+        gates: None,
         id: held.id,
         run,
         epoch: held.epoch,

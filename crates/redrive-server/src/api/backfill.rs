@@ -3,17 +3,15 @@
 use axum::{Extension, Json as Answer};
 use redrive_core::{DateRange, PartitionKey};
 use redrive_engine::KeyGrid;
-use redrive_ops::{ActionOptions, ChangeRequest, UnitAction, UnitChange, views::PartitionView};
+use redrive_ops::{ActionOptions, ChangeRequest, UnitAction, views::PartitionView};
 use redrive_store::{Lane, PartitionAction, Selection};
 use serde::Deserialize;
 
-use super::{
-    bulk::{BulkOutcome, Confirmation, MAX_UNITS},
-    page::named,
-    partitions::day,
-    resource::apply,
-};
+use super::{bulk::BulkOutcome, page::named, partitions::day, resource::apply};
 use crate::{app::AppState, extract::Json, guard::Caller, problem::ProblemDetails};
+
+/// The most partitions of one request.
+const MAX_PARTITIONS: u64 = 100_000;
 
 /// Selects partitions to make pending.
 #[derive(Debug, Deserialize)]
@@ -39,24 +37,22 @@ pub(crate) struct BackfillRequest {
     allow_unknown: bool,
     /// `fresh` or `backfill`; default `backfill`.
     lane: Option<String>,
-    /// Only return the expected outcomes and the token that confirms them.
+    /// Only return the expected outcomes.
     #[serde(default)]
     dry_run: bool,
-    /// The token of a dry run.
-    token: Option<String>,
     /// The reason, for the journal.
     reason: Option<String>,
 }
 
 /// Makes the partitions of a range of days pending.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/partitions/backfill", tag = "partitions", request_body = BackfillRequest,
-    responses((status = 200, body = BulkOutcome<UnitChange>), (status = 400, body = ProblemDetails),
-              (status = 409, body = ProblemDetails), (status = 422, body = ProblemDetails), (status = 428, body = ProblemDetails))))]
+    responses((status = 200, body = BulkOutcome), (status = 400, body = ProblemDetails),
+              (status = 422, body = ProblemDetails))))]
 pub(crate) async fn backfill(
     app: AppState,
     Extension(caller): Extension<Caller>,
     Json(request): Json<BackfillRequest>,
-) -> Result<Answer<BulkOutcome<UnitChange>>, ProblemDetails> {
+) -> Result<Answer<BulkOutcome>, ProblemDetails> {
     let missing = || ProblemDetails::bad_request("`since` and `until` are required");
     let since = day("since", Some(&request.since))?.ok_or_else(missing)?;
     let until = day("until", Some(&request.until))?.ok_or_else(missing)?;
@@ -82,10 +78,10 @@ pub(crate) async fn backfill(
     let queries = chosen(&request.queries, declared.map(|it| &it.queries), "queries")?;
     let grid = KeyGrid::new(&request.source, &customers, &queries, days)
         .map_err(|error| ProblemDetails::bad_request(error.to_string()))?;
-    if grid.len() > MAX_UNITS as u64 {
+    if grid.len() > MAX_PARTITIONS {
         let what = format!("the range has {} partitions; nothing was changed", grid.len());
         return Err(ProblemDetails::bad_request(what)
-            .allowed(format!("up to {MAX_UNITS}; the command line allows more")));
+            .allowed(format!("up to {MAX_PARTITIONS}; the command line allows more")));
     }
     let force_pending = request.force_pending;
     let names = Lane::ALL.map(Lane::name);
@@ -106,7 +102,5 @@ pub(crate) async fn backfill(
         flags: force_pending.then(|| "force_pending".to_owned()).into_iter().collect(),
     };
     let keys: Vec<PartitionKey> = grid.keys().collect();
-    let (dry_run, token) = (request.dry_run, request.token);
-    let confirmation = Confirmation { dry_run, token, by_id: false };
-    apply::<PartitionView>(&app, &action, change, &keys, &confirmation).await.map(Answer)
+    apply::<PartitionView>(&app, &action, &change, &keys).await.map(Answer)
 }

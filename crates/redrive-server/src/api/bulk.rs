@@ -1,70 +1,130 @@
-//! Bulk actions, confirmed by the token of a dry run.
-//!
-//! A dry run returns the expected outcome for each unit, and a token: a digest of the action and the outcomes. The action
-//! requires the token. When a matching unit has changed since the dry run, the tokens differ and nothing is done.
+//! Actions on many units: on those that a request names, and by a plan on all that match.
+
+use std::{collections::HashMap, time::Duration};
 
 use axum::http::StatusCode;
+use redrive_core::{PlanId, PlanSettings, PlanStatus};
+use redrive_engine::PlanRun;
+use redrive_ops::{BulkAction, BulkSurvey, ChangeResult, OutcomeCounts, UnitChange};
+use redrive_store::{PlanOrder, PlanRecord};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::{problem::ProblemDetails, problem_kind::ProblemKind};
+use super::plans::{invalid_settings, order};
+use crate::{app::App, problem::ProblemDetails};
 
-/// The most units of one action. The command line, which works in pages, has no limit.
-pub(crate) const MAX_UNITS: usize = 10_000;
+/// The most units that an answer lists one by one.
+const MAX_LISTED: usize = 1_000;
 
-/// Actions on at most this many explicit ids need no token.
-const MAX_UNCONFIRMED: usize = 20;
+/// Different reasons that are counted.
+const MAX_REFUSALS: usize = 20;
 
-/// How an action is confirmed.
-#[derive(Debug)]
-pub(crate) struct Confirmation {
-    pub(crate) dry_run: bool,
-    pub(crate) token: Option<String>,
-    /// Whether the request lists the units.
-    pub(crate) by_id: bool,
-}
+/// How long a request waits for its plan. The plan goes on afterwards.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The outcome of a bulk action, or the expected outcome of a dry run.
-#[derive(Debug, Serialize)]
+/// How often a plan that another process executes is read.
+const WATCH: Duration = Duration::from_millis(50);
+
+/// The outcome of an action, or the expected outcome of a dry run.
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct BulkOutcome<T> {
+pub(crate) struct BulkOutcome {
     /// True when nothing was changed.
     dry_run: bool,
-    /// For a dry run: the token that confirms these changes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
-    /// Number of changes.
-    count: usize,
-    /// The outcome of each unit.
-    changes: Vec<T>,
+    /// The plan that changes all that match; null for `ids`, for a dry run, and if nothing would change.
+    #[cfg_attr(test, schema(value_type = Option<i64>))]
+    pub(crate) plan: Option<PlanId>,
+    /// Whether the plan is not done yet: it goes on in the background, or is kept as a draft.
+    pub(crate) is_open: bool,
+    /// Units, changed or not.
+    pub(crate) count: u64,
+    /// Units that the plan has not come to: of a draft, all that it would change.
+    pub(crate) left: u64,
+    /// Units that were changed; of a dry run, those that would be.
+    pub(crate) done: u64,
+    /// Units that are as requested without a change.
+    already: u64,
+    refused: u64,
+    /// Refused units that an option of the action allows.
+    #[serde(skip)]
+    pub(crate) overridable: u64,
+    /// Refused units by the reason, of the most frequent reasons first; only of what would be done.
+    #[serde(skip)]
+    pub(crate) refusals: Vec<(String, u64)>,
+    /// The outcome of each unit, up to 1000; the units of the plan have all. Without those that a plan that was applied
+    /// has not come to.
+    pub(crate) changes: Vec<UnitChange>,
 }
 
-/// Returns the response to a dry run, or `None` when the action is confirmed. `action` contains every parameter that
-/// affects the outcome.
-pub(crate) fn confirm<T: Serialize>(
-    action: &str,
-    expected: Vec<T>,
-    confirmation: &Confirmation,
-) -> Result<Option<BulkOutcome<T>>, ProblemDetails> {
-    let count = expected.len();
-    if count == 0 {
-        return Err(nothing_matches());
+/// What to do with what matches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum BulkMode {
+    DryRun,
+    /// Keep the plan as a draft.
+    Keep,
+    Apply,
+}
+
+impl BulkOutcome {
+    pub(crate) fn new(dry_run: bool, changes: Vec<UnitChange>) -> Self {
+        let mut outcome = Self { dry_run, ..Self::default() };
+        let (mut counts, mut refusals) = (OutcomeCounts::default(), Refusals::default());
+        changes.iter().for_each(|change| counts.add(change));
+        refusals.add(&changes);
+        outcome.count(counts);
+        outcome.refusals = refusals.by_number();
+        outcome.changes = changes;
+        outcome.changes.truncate(MAX_LISTED);
+        outcome
     }
-    if count > MAX_UNITS {
-        let what = format!("more than {MAX_UNITS} units match; nothing was changed");
-        return Err(ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what)
-            .allowed("a narrower filter, or the command line, which has no limit"));
+
+    fn count(&mut self, counts: OutcomeCounts) {
+        let OutcomeCounts { done, already, overridable, refused } = counts;
+        (self.count, self.done, self.already) = (counts.total() + self.left, done, already);
+        (self.refused, self.overridable) = (overridable + refused, overridable);
     }
-    let digest = ConfirmationToken::of(action, &expected);
-    if confirmation.dry_run {
-        let token = Some(digest.token());
-        return Ok(Some(BulkOutcome { dry_run: true, token, count, changes: expected }));
+
+    /// In words, with the names of the outcomes.
+    pub(crate) fn summary(&self) -> String {
+        let done = if self.dry_run { "would be done" } else { "done" };
+        let counts = [
+            (self.done, done),
+            (self.left, "to go"),
+            (self.already, "already"),
+            (self.refused, "refused"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+        format!("{}.", words.join(", "))
     }
-    match &confirmation.token {
-        None if confirmation.by_id && count <= MAX_UNCONFIRMED => {}
-        token => digest.check(token.as_deref())?,
+
+    /// The status of the answer: 202 while a plan goes on in the background.
+    pub(crate) fn status(&self) -> StatusCode {
+        if self.is_open { StatusCode::ACCEPTED } else { StatusCode::OK }
     }
-    Ok(None)
+}
+
+/// Refused units by the reason.
+#[derive(Default)]
+struct Refusals(HashMap<String, u64>);
+
+impl Refusals {
+    fn add(&mut self, changes: &[UnitChange]) {
+        let refused = |change: &&UnitChange| {
+            matches!(change.outcome, ChangeResult::Refused | ChangeResult::Unknown)
+        };
+        for why in changes.iter().filter(refused).filter_map(|change| change.why.as_deref()) {
+            if self.0.contains_key(why) || self.0.len() < MAX_REFUSALS {
+                *self.0.entry(why.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    fn by_number(self) -> Vec<(String, u64)> {
+        let mut refusals: Vec<_> = self.0.into_iter().collect();
+        refusals.sort_by(|(why, units), (other, more)| more.cmp(units).then(why.cmp(other)));
+        refusals
+    }
 }
 
 pub(crate) fn nothing_matches() -> ProblemDetails {
@@ -72,58 +132,98 @@ pub(crate) fn nothing_matches() -> ProblemDetails {
     ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, what)
 }
 
-/// A digest of an action and its expected outcome.
-pub(crate) struct ConfirmationToken(String);
-
-impl ConfirmationToken {
-    pub(crate) fn of<T: Serialize>(action: &str, expected: impl IntoIterator<Item = T>) -> Self {
-        let mut digest = Sha256::new_with_prefix(action);
-        for unit in expected {
-            digest.update([0]);
-            digest.update(serde_json::to_vec(&unit).unwrap_or_default());
+/// Does an action to all that match. A unit that changes meanwhile is left alone and listed.
+pub(crate) async fn act_on_all(
+    app: &App,
+    bulk: &BulkAction<'_>,
+    mode: BulkMode,
+) -> Result<BulkOutcome, ProblemDetails> {
+    let (plan, survey) = match mode {
+        BulkMode::DryRun => (None, None),
+        BulkMode::Keep | BulkMode::Apply => {
+            let frozen = app.ops.freeze_bulk(bulk).await?;
+            let (plan, survey) = frozen.map_err(|invalid| invalid_settings(&invalid))?;
+            (plan, Some(survey))
         }
-        let digest = digest.finalize();
-        Self(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
-    }
-
-    pub(crate) fn token(&self) -> String {
-        self.0.clone()
-    }
-
-    /// Rejects a missing token, and the token of another outcome.
-    pub(crate) fn check(&self, token: Option<&str>) -> Result<(), ProblemDetails> {
-        match token {
-            Some(token) if token == self.0 => Ok(()),
-            Some(_) => {
-                let what = "the matching units have changed since the dry run; nothing was changed";
-                Err(ProblemDetails::new(StatusCode::CONFLICT, what)
-                    .kind(ProblemKind::SelectionChanged)
-                    .allowed("the token of a new dry run"))
-            }
-            None => {
-                let what = "the action requires the token of a dry run; nothing was changed";
-                Err(ProblemDetails::new(StatusCode::PRECONDITION_REQUIRED, what)
-                    .allowed("`dry_run: true` first, then the action with its `token`"))
+    };
+    let (Some(id), Some(survey)) = (plan, survey) else {
+        return preview(app, bulk, mode == BulkMode::DryRun).await;
+    };
+    let plan = match mode {
+        BulkMode::Apply => {
+            order(app, id, &PlanOrder::Apply(bulk.settings), bulk.by).await?;
+            // A plan with a canary or a pace takes its time: the executor of the process does it.
+            match bulk.settings == PlanSettings::default() {
+                true => run(app, id).await?,
+                false => app.ops.store().plans_by_id(&[id]).await?.pop(),
             }
         }
+        BulkMode::DryRun | BulkMode::Keep => app.ops.store().plans_by_id(&[id]).await?.pop(),
+    };
+    let plan = plan.ok_or_else(nothing_matches)?;
+    let BulkSurvey { mut counts, already, .. } = survey;
+    let is_draft = mode == BulkMode::Keep;
+    let left = if is_draft { counts.done } else { plan.counts.rest() };
+    counts.done = plan.counts.changed;
+    if !is_draft {
+        counts.overridable = counts.overridable.min(plan.counts.skipped);
+        counts.refused = plan.counts.skipped - counts.overridable;
+    }
+    let limit = MAX_LISTED as u32;
+    let listed = app.ops.plan_changes(&plan, None, 0, limit).await?;
+    let listed = listed.into_iter().filter(|unit| is_draft || unit.record.outcome.is_some());
+    let mut changes: Vec<UnitChange> = listed.map(|unit| unit.change).collect();
+    changes.extend(already);
+    changes.truncate(MAX_LISTED);
+    let is_open = matches!(plan.status, PlanStatus::Draft | PlanStatus::Running);
+    let plan = Some(id);
+    let mut outcome = BulkOutcome { plan, is_open, left, changes, ..BulkOutcome::default() };
+    outcome.count(counts);
+    Ok(outcome)
+}
+
+async fn preview(
+    app: &App,
+    bulk: &BulkAction<'_>,
+    dry_run: bool,
+) -> Result<BulkOutcome, ProblemDetails> {
+    let (mut changes, mut refusals) = (Vec::new(), Refusals::default());
+    let mut report = |batch: Vec<UnitChange>| {
+        refusals.add(&batch);
+        changes.extend(batch.into_iter().take(MAX_LISTED - changes.len().min(MAX_LISTED)));
+    };
+    let survey = app.ops.preview_bulk(bulk, &mut report).await?;
+    let refusals = refusals.by_number();
+    let mut outcome = BulkOutcome { dry_run, changes, refusals, ..BulkOutcome::default() };
+    outcome.count(survey.counts);
+    if outcome.count == 0 { Err(nothing_matches()) } else { Ok(outcome) }
+}
+
+/// Executes a plan, and waits for its end for a while.
+async fn run(app: &App, id: PlanId) -> Result<Option<PlanRecord>, ProblemDetails> {
+    let (executor, store) = (app.plans.clone(), app.ops.store().clone());
+    let task = tokio::spawn(async move {
+        loop {
+            match executor.run_plan(id, true, |_| {}).await? {
+                PlanRun::Ended(plan) => return Ok::<_, redrive_store::Error>(Some(*plan)),
+                PlanRun::Elsewhere | PlanRun::Undeclared(_) => {}
+            }
+            let plan = store.plans_by_id(&[id]).await?.pop();
+            if plan.as_ref().is_none_or(|plan| plan.status != PlanStatus::Running) {
+                return Ok(plan);
+            }
+            tokio::time::sleep(WATCH).await;
+        }
+    });
+    match tokio::time::timeout(MAX_WAIT, task).await {
+        Ok(Ok(ended)) => Ok(ended?),
+        // It goes on, or the executor of this server takes it over.
+        Ok(Err(_)) | Err(_) => Ok(app.ops.store().plans_by_id(&[id]).await?.pop()),
     }
 }
 
 /// Identifies the data that a form shows, so that it cannot overwrite a newer edit.
 pub(crate) fn data_token(data: &str) -> String {
-    ConfirmationToken::of("edit", [data]).token()
-}
-
-impl<T> BulkOutcome<T> {
-    pub(crate) fn changes(&self) -> &[T] {
-        &self.changes
-    }
-
-    pub(crate) fn token(&self) -> Option<&str> {
-        self.token.as_deref()
-    }
-
-    pub(crate) fn done(changes: Vec<T>) -> Self {
-        Self { dry_run: false, token: None, count: changes.len(), changes }
-    }
+    let digest = Sha256::new_with_prefix("edit").chain_update(data).finalize();
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,6 +8,7 @@ mod bulk;
 mod causes;
 mod dead_letters;
 mod doctor;
+mod gates;
 mod journal;
 #[cfg(test)]
 mod openapi;
@@ -15,6 +16,7 @@ mod overview;
 mod page;
 mod partitions;
 mod pipelines;
+mod plans;
 mod policies;
 mod prune;
 mod queues;
@@ -39,8 +41,12 @@ pub(crate) use causes::{
     CauseListQuery, CauseNote, change_cause, find as find_cause, read as read_causes,
 };
 pub(crate) use dead_letters::{NO_DATA, edit_sample};
+pub(crate) use gates::{CloseGateRequest, OpenGateRequest, close_gate, open_gate};
 pub(crate) use partitions::{KeyParts, key_of};
 pub(crate) use pipelines::{cancel_run, find_run, resume_run, start_run};
+pub(crate) use plans::{
+    PlanApplyRequest, find as find_plan, order as order_plan, outcome as plan_outcome,
+};
 pub(crate) use queues::change_queue;
 pub(crate) use resource::change;
 pub(crate) use runs::edit_run;
@@ -88,6 +94,10 @@ routes! {
     get "/v1/queues/stats" => queues::stats;
     post "/v1/queues/{queue}/pause" => queues::pause;
     post "/v1/queues/{queue}/resume" => queues::resume;
+    get "/v1/gates" => gates::list;
+    get "/v1/gates/{gate}" => gates::show;
+    post "/v1/gates/{gate}/close" => gates::close;
+    post "/v1/gates/{gate}/open" => gates::open;
     get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}" => partitions::show;
     get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history" => partitions::history;
     get "/v1/gaps" => partitions::gaps;
@@ -103,6 +113,15 @@ routes! {
     post "/v1/pipeline-runs/{id}/cancel" => pipelines::cancel;
     get "/v1/samples/{id}" => dead_letters::show;
     post "/v1/samples/{id}/edit" => dead_letters::edit;
+    get "/v1/plans" => plans::list;
+    post "/v1/plans" => plans::new;
+    get "/v1/plans/{id}" => plans::show;
+    get "/v1/plans/{id}/units" => plans::units;
+    post "/v1/plans/{id}/apply" => plans::apply;
+    post "/v1/plans/{id}/pause" => plans::pause;
+    post "/v1/plans/{id}/resume" => plans::resume;
+    post "/v1/plans/{id}/abort" => plans::abort;
+    post "/v1/plans/{id}/undo" => plans::undo;
     get "/v1/journal" => journal::list;
     get "/v1/why" => why::why;
     get "/v1/policies" => policies::list;

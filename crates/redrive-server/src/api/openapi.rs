@@ -162,12 +162,24 @@ impl ResourcePaths<'_> {
         }
         for (name, kind, about) in [
             ("all", "boolean", "Required without `ids` and filters: act on all."),
+            ("dry_run", "boolean", "Only return the expected outcomes."),
             (
-                "dry_run",
+                "keep",
                 "boolean",
-                "Only return the expected outcomes and the token that confirms them.",
+                "Keep the plan of all that match as a draft, instead of applying it.",
             ),
-            ("token", "string", "The token of a dry run. Not needed for up to 20 `ids`."),
+            (
+                "canary",
+                "integer",
+                "Units that the plan changes first; the others follow if these recover.",
+            ),
+            ("pace", "string", "Units in a second, minute, hour or day, such as `50/s`."),
+            ("ramp", "string", "The time from slow to the full pace, such as `10m`."),
+            (
+                "abort_if",
+                "string",
+                "Abort the plan if this share of its units fails again, such as `20%`.",
+            ),
             ("reason", "string", "The reason, for the journal."),
         ] {
             shared.insert(name.to_owned(), json!({ "type": kind, "description": about }));
@@ -175,9 +187,9 @@ impl ResourcePaths<'_> {
         for action in R::actions() {
             let body = self.body(action, shared.clone());
             let about = format!("{}.", action.about());
-            let problems = ["400", "409", "422", "428"];
-            let operation =
-                self.operation(action.name, &about, "BulkOutcome_UnitChange", &problems);
+            let mut operation = self.operation(action.name, &about, "BulkOutcome", &["400", "422"]);
+            let started = operation["responses"]["200"].clone();
+            operation["responses"]["202"] = started;
             let body = json!({ "content": { "application/json": { "schema": reference(&body) } }, "required": true });
             self.add(
                 &format!("/{}", action.name),

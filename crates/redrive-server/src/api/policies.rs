@@ -3,7 +3,9 @@
 use std::{fmt::Display, str::FromStr, time::Duration};
 
 use axum::Json as Answer;
-use redrive_core::{Backoff, HumanDuration, Policy, PolicyOverrides, PolicySpec, RunId, Unit};
+use redrive_core::{
+    Backoff, Failure, HumanDuration, Policy, PolicyOverrides, PolicySpec, RunId, Unit,
+};
 use redrive_ops::{
     DeclaredPolicy, KnownPolicies, NoSuchPolicy, Waits, parse_max_attempts,
     views::{PolicyView, WaitView},
@@ -69,6 +71,8 @@ pub(crate) struct ScheduleQuery {
     max_attempts: Option<String>,
     /// Number of failed attempts, 1 to 10000; default: the retries of the policy, or 10 without a limit.
     attempts: Option<u32>,
+    /// The code of the failures, such as `503` or `timeout`, for a policy with rules.
+    code: Option<String>,
     /// The unit, which determines the jitter; default `run:1`.
     unit: Option<String>,
 }
@@ -106,6 +110,8 @@ pub(crate) async fn schedule(
             ProblemDetails::bad_request(what).allowed(format!("1 to {}", Waits::MAX_ATTEMPTS))
         );
     }
+    let failure = parsed("code", query.code)?.map(|code| Failure::reported(None, code, ""));
+    let policy = failure.map_or(policy.clone(), |failure| policy.for_failure(&failure).clone());
     let unit = parsed("unit", query.unit)?.unwrap_or(Unit::Run(RunId(1)));
     let schedule =
         Waits::new(&policy, in_call_retries, app.ops.jitter_seed(), &unit, query.attempts);

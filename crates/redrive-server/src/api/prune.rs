@@ -6,7 +6,7 @@ use redrive_ops::{parse_instant, views::PruneView};
 use redrive_store::PruneFilter;
 use serde::Deserialize;
 
-use super::bulk::{ConfirmationToken, nothing_matches};
+use super::bulk::{data_token, nothing_matches};
 use crate::{app::AppState, extract::Json, guard::Caller, problem::ProblemDetails};
 
 /// Selects finished rows to export and remove.
@@ -52,7 +52,7 @@ pub(crate) async fn prune(
     let prune = app.ops.prune(filter);
     if action.dry_run {
         let preview = PruneView::preview(before, prune.prunable().await?);
-        let token = Some(ConfirmationToken::of(&name, [&preview]).token());
+        let token = Some(data_token(&format!("{name} {preview:?}")));
         return Ok(Answer(PruneView { token, ..preview }));
     }
     let folder = app.archive.clone().ok_or_else(|| {
@@ -69,8 +69,20 @@ pub(crate) async fn prune(
         return Err(nothing_matches());
     }
     // `before` is fixed, so rows can only leave the selection: equal counts mean the same rows.
-    ConfirmationToken::of(&name, [&PruneView::preview(before, found)])
-        .check(action.token.as_deref())?;
+    let seen = data_token(&format!("{name} {:?}", PruneView::preview(before, found)));
+    if action.token.as_ref() != Some(&seen) {
+        return Err(match action.token {
+            Some(_) => {
+                let what = "the matching rows have changed since the dry run; nothing was removed";
+                ProblemDetails::new(StatusCode::CONFLICT, what)
+            }
+            None => {
+                let what = "a prune requires the token of a dry run; nothing was removed";
+                ProblemDetails::new(StatusCode::PRECONDITION_REQUIRED, what)
+            }
+        }
+        .allowed("`dry_run: true` first, then the prune with its `token`"));
+    }
     let by = app.operator(&caller, action.reason.as_deref());
     let task = tokio::spawn(async move {
         let _pruning = pruning;

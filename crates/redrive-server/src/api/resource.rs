@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Json as Answer, Router,
+    http::{HeaderName, header},
+    response::AppendHeaders,
     routing::{get, post},
 };
-use redrive_ops::{ChangeRequest, Changeable, Resource, UnitAction, UnitChange};
+use redrive_core::PlanSettings;
+use redrive_ops::{BulkAction, ChangeRequest, Changeable, Resource, UnitAction};
 use redrive_store::PageLimit;
 use serde_json::Value;
 
 use super::{
-    bulk::{BulkOutcome, Confirmation, MAX_UNITS, confirm, nothing_matches},
+    bulk::{BulkMode, BulkOutcome, act_on_all, nothing_matches},
     page::{ListPage, PageBuilder},
 };
 use crate::{
@@ -20,6 +23,7 @@ use crate::{
     guard::Caller,
     params::{OF_LISTS, OF_LISTS_WITH_DATA, Pairs, Params, of_action, of_json},
     problem::ProblemDetails,
+    problem_kind::ProblemKind,
 };
 
 /// The routes of a resource that is listed and shown by id.
@@ -32,7 +36,8 @@ pub(super) fn changeable<R: Changeable>(path: &'static str) -> Router<Arc<App>> 
     let act = |name: &'static str| {
         post(move |app: AppState, caller: Extension<Caller>, Json(body): Json<Value>| async move {
             let params = Params::<R>::read(&of_json(body)?, &of_action::<R>(name))?;
-            change(&app, &caller, path, name, params).await.map(Answer)
+            let outcome = change(&app, &caller, path, name, params).await?;
+            Ok::<_, ProblemDetails>((outcome.status(), plan_address(&outcome), Answer(outcome)))
         })
     };
     let names = R::actions().map(|action| action.name);
@@ -78,7 +83,7 @@ pub(crate) async fn change<R: Changeable>(
     path: &str,
     name: &str,
     params: Params<R>,
-) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
+) -> Result<BulkOutcome, ProblemDetails> {
     let declared = R::action(name).ok_or_else(|| {
         let what = format!("unknown {} action {name:?}", R::NOUN);
         let names: Vec<&str> = R::actions().map(|action| action.name).collect();
@@ -99,48 +104,72 @@ pub(crate) async fn change<R: Changeable>(
     let flags = params.fields().into_iter().filter(|(_, value)| value == "true");
     let request = ChangeRequest {
         by: &app.operator(caller, params.reason.as_deref()),
-        dry_run: true,
+        dry_run: params.dry_run,
         command: format!("api {} {name}", path.trim_start_matches("/v1/").trim_start_matches('/')),
         flags: flags.map(|(name, _)| name.to_owned()).collect(),
         selection: params.selection.clone(),
         options: params.options.clone(),
     };
     let mut ids = params.ids.clone();
-    if by_id {
+    ids.extend(R::named(&request.selection));
+    let plan_action = match &action {
+        UnitAction::Own(own) if ids.is_empty() => R::plan_action(*own, &request.options),
+        _ => None,
+    };
+    let settings = params.apply.settings()?;
+    let mode = match (params.dry_run, params.keep) {
+        (true, _) => BulkMode::DryRun,
+        (_, true) => BulkMode::Keep,
+        _ => BulkMode::Apply,
+    };
+    let outcome = if let Some(action) = plan_action {
+        let bulk = BulkAction { action, selection: &request.selection, settings, by: request.by };
+        act_on_all(app, &bulk, mode).await
+    } else if params.keep || settings != PlanSettings::default() {
+        let what = "a plan is made for filters, and not for this action";
+        Err(ProblemDetails::bad_request(what))
+    } else {
+        if ids.is_empty() {
+            ids = app.ops.in_states::<R>(declared.states, &request.selection, usize::MAX).await?;
+        }
         ids.sort_unstable();
         ids.dedup();
-    } else {
-        ids = R::matching(&app.ops, declared, &action, &request, MAX_UNITS + 1).await?.ids;
+        apply::<R>(app, &action, &request, &ids).await
+    };
+    match outcome {
+        Err(none) if none.has_kind(ProblemKind::NotPossible) => {
+            let waiting = app.ops.waiting_matches(declared, &request.selection).await?;
+            Err(match waiting {
+                Some(waiting) => none.with_detail(waiting).allowed("the state `waiting`"),
+                None => none,
+            })
+        }
+        outcome => outcome,
     }
-    if ids.is_empty()
-        && let Some(waiting) = app.ops.waiting_matches(declared, &request.selection).await?
-    {
-        return Err(nothing_matches().with_detail(waiting).allowed("the state `waiting`"));
-    }
-    let Params { dry_run, token, .. } = params;
-    apply::<R>(app, &action, request, &ids, &Confirmation { dry_run, token, by_id }).await
 }
 
-/// Says what would be done, and does it if that is confirmed.
+/// Changes units one after the other, or says what would be done.
 pub(super) async fn apply<R: Changeable>(
     app: &App,
     action: &UnitAction<R::Action>,
-    mut request: ChangeRequest<'_>,
+    request: &ChangeRequest<'_>,
     ids: &[R::Id],
-    confirmation: &Confirmation,
-) -> Result<BulkOutcome<UnitChange>, ProblemDetails> {
-    request.dry_run = true;
-    let (expected, read) = app.ops.outcomes::<R>(action, &request, ids).await;
-    read?;
-    let what = format!("{} {:?} {:?}", request.command, action, request.options);
-    if let Some(dry_run) = confirm(&what, expected, confirmation)? {
-        return Ok(dry_run);
+) -> Result<BulkOutcome, ProblemDetails> {
+    if ids.is_empty() {
+        return Err(nothing_matches());
     }
-    request.dry_run = false;
-    let (changes, written) = app.ops.outcomes::<R>(action, &request, ids).await;
+    let (changes, written) = app.ops.outcomes::<R>(action, request, ids).await;
     if let Err(error) = written {
         let done = format!("{} of {} {}s were processed before", changes.len(), ids.len(), R::NOUN);
         return Err(ProblemDetails::from(error).with_detail(done));
     }
-    Ok(BulkOutcome::done(changes))
+    Ok(BulkOutcome::new(request.dry_run, changes))
+}
+
+pub(super) type PlanAddress = AppendHeaders<Option<(HeaderName, String)>>;
+
+/// Where a plan that is not done is found.
+pub(super) fn plan_address(outcome: &BulkOutcome) -> PlanAddress {
+    let plan = outcome.plan.filter(|_| outcome.is_open);
+    AppendHeaders(plan.map(|id| (header::LOCATION, format!("/v1/plans/{id}"))))
 }

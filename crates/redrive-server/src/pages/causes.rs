@@ -21,7 +21,8 @@ use super::{
         address, excerpt, filter_choice, filter_field, given, journal, json, number, unit_address,
         when,
     },
-    resource::{Listed, title_case},
+    plans,
+    resource::{Listed, PLAN_HELP, title_case},
 };
 use crate::{
     api::{CauseListQuery, CauseNote, change_cause, data_token, find_cause, read_causes},
@@ -29,7 +30,6 @@ use crate::{
     extract::{Form, PathParams, QueryParams},
     guard::Caller,
     problem::ProblemDetails,
-    problem_kind::ProblemKind,
 };
 
 /// What pages offer for the units of a kind.
@@ -159,6 +159,7 @@ fn units(cause: &CauseView, counts: &CauseKind, may_act: bool, has_terminal: boo
             @if has_terminal && links.kind == UnitKind::Partition {
                 " · " a href=(address(&preview_path, preview.clone().chain([("clear_terminal", "true")]))) { "also terminal ones …" }
             }
+            " " a.button title=(PLAN_HELP) href=(address(&preview_path, preview.clone().chain([("keep", "true")]))) { "Plan …" }
         }
         @if may_act && counts.waiting > 0 && links.kind == UnitKind::Run {
             " · " a href=(address(&preview_path, preview.chain([("state", "waiting")]))) { (label) " " (number(counts.waiting)) " waiting …" }
@@ -173,6 +174,7 @@ pub(super) async fn show(
 ) -> PageResult<Response> {
     let cause = find_cause(&app, &fingerprint).await?;
     let has_terminal = app.ops.may_have_terminal(&cause.fingerprint).await?;
+    let plans = plans::lines_of_cause(&app, &cause.fingerprint).await?;
     let now = app.ops.now();
     let body = html! {
         h1 { "Cause " (cause.code) " " (mark(&cause)) }
@@ -204,6 +206,7 @@ pub(super) async fn show(
                     @if let Some(ticket) = &cause.ticket { dt { "Ticket" } dd { (ticket) } }
                 }
             }
+            @if !plans.0.is_empty() { section { h2 { "Plans for this cause" } (plans) } }
             section.half { h2 { "Failed attempts of the last day" } (charts::sparkline(&cause.last_day)) }
             @if may_act(&caller) { section.half { h2 { "Note" } (note_form(&cause)) } }
             section { (json("First message", Some(&cause.full_message))) }
@@ -258,9 +261,7 @@ pub(super) async fn change(
 ) -> PageResult<Response> {
     if form.token != note_token(&find_cause(&app, &fingerprint).await?) {
         let what = "the note has changed since the form was opened; nothing was changed";
-        return Err(
-            ProblemDetails::new(StatusCode::CONFLICT, what).kind(ProblemKind::SelectionChanged)
-        );
+        return Err(ProblemDetails::new(StatusCode::CONFLICT, what));
     }
     let note = CauseNote {
         mark: given(Some(&form.mark)).map(str::to_owned),

@@ -1,12 +1,12 @@
 //! Charts, rendered on the server as SVG.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use redrive_ops::{
-    views::{HistogramView, MinuteView, PipelineRunView},
-    words::percent,
+    views::{HistogramView, MinuteView, PipelineRunView, PlanPeriodView},
+    words::{human, percent},
 };
 
 use super::parts::number;
@@ -124,25 +124,88 @@ pub(super) fn histogram(stage: &str, rows: &[HistogramView]) -> Markup {
 
 /// Samples of a pipeline run by outcome.
 pub(super) fn progress(run: &PipelineRunView) -> Markup {
-    let parts = [("good", run.succeeded), ("wait", run.skipped), ("bad", run.dlq)];
-    let whole = run.total.max(1) as f64;
     let words = format!(
         "{} of {} succeeded, {} skipped, {} dead, {} pending",
         run.succeeded, run.total, run.skipped, run.dlq, run.pending
     );
+    segments(&[("good", run.succeeded), ("wait", run.skipped), ("bad", run.dlq)], run.total, &words)
+}
+
+/// Parts of a whole as a bar; the rest of the bar is empty.
+pub(super) fn segments(parts: &[(&str, u64)], whole: u64, words: &str) -> Markup {
+    const WIDE: f64 = 400.0;
+    let whole = whole.max(1) as f64;
     let mut x = 0.0;
     let mut drawn = Vec::new();
-    for (class, count) in parts {
-        let width = count as f64 / whole * 400.0;
-        drawn.push((class, x, width));
+    for (class, count) in parts.iter().filter(|(_, count)| *count > 0) {
+        // A few of many are seen, too.
+        let width = (*count as f64 / whole * WIDE).max(2.0);
+        drawn.push((*class, x, width));
         x += width;
     }
     html! {
-        svg viewBox="0 0 400 12" role="img" aria-label=(words) {
-            line.axis x1="0" y1="11" x2="400" y2="11" {}
+        svg.segments viewBox=(format!("0 0 {} 10", x.max(WIDE))) preserveAspectRatio="none" role="img" aria-label=(words) {
+            rect.rest x="0" y="0" width=(x.max(WIDE)) height="10" {}
             @for (class, x, width) in drawn {
-                @if width > 0.0 { rect class=(class) x=(round(x)) y="0" width=(round(width)) height="10" {} }
+                rect class=(class) x=(round(x)) y="0" width=(round(width)) height="10" {}
             }
+        }
+    }
+}
+
+/// Units of a plan that were tried again, by the time of their outcome.
+pub(super) fn outcomes(periods: &[PlanPeriodView]) -> Markup {
+    const MIN_COLUMNS: i64 = 24;
+    let (Some(first), Some(last)) = (periods.first(), periods.last()) else {
+        return html! { p.empty { "No unit has ended yet." } };
+    };
+    let seconds = i64::try_from(first.seconds).unwrap_or(i64::MAX).max(1);
+    let column = |at: Timestamp| at.duration_since(first.from).as_secs() / seconds;
+    let columns = (column(last.from) + 1).max(MIN_COLUMNS);
+    let step = WIDTH / columns as f64;
+    let length = SignedDuration::from_secs(seconds.saturating_mul(columns));
+    let end = first.from.checked_add(length).unwrap_or(last.from);
+    let parts = |period: &PlanPeriodView| [period.recovered, period.other_cause, period.same_cause];
+    let most = periods.iter().map(|period| parts(period).iter().sum::<u64>()).max().unwrap_or(0);
+    let total =
+        |part: usize| -> u64 { periods.iter().filter_map(|it| parts(it).get(part).copied()).sum() };
+    let (recovered, other_cause, same_cause) = (total(0), total(1), total(2));
+    let period = human(Duration::from_secs(first.seconds));
+    // A day alone says little where all is in one day.
+    let format = if length.as_hours() < 24 { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
+    let words = format!(
+        "From {} to {} UTC, {} units recovered, {} failed of the same cause, {} failed of another cause.",
+        first.from.strftime("%Y-%m-%d %H:%M:%S"),
+        end.strftime("%Y-%m-%d %H:%M:%S"),
+        number(recovered),
+        number(same_cause),
+        number(other_cause)
+    );
+    html! {
+        div.scale { "up to " (number(most)) " units in " (period) }
+        svg.stretched.low viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(words) {
+            @for it in periods { (bar(column(it.from) as f64 * step, step - 2.0, &parts(it), most)) }
+        }
+        div.scale {
+            span { (first.from.strftime("%Y-%m-%d")) " " (first.from.strftime("%H:%M:%S")) }
+            span { (end.strftime(format)) " UTC" }
+        }
+        div.legend {
+            span { span.pill.good { "✓ " (number(recovered)) } " recovered" }
+            span { span.pill.bad { "✗ " (number(same_cause)) } " failed again, same cause" }
+            span { span.pill.retry { "✗ " (number(other_cause)) } " failed again, other cause" }
+        }
+        details {
+            summary { "As a table" }
+            div.scroll { table {
+                thead { tr { th { "From" } th.number { "Recovered" } th.number { "Same cause" } th.number { "Other cause" } } }
+                tbody { @for it in periods { tr {
+                    td.nowrap { (it.from.strftime("%Y-%m-%d %H:%M:%S")) }
+                    td.number { (number(it.recovered)) }
+                    td.number { (number(it.same_cause)) }
+                    td.number { (number(it.other_cause)) }
+                } } }
+            } }
         }
     }
 }

@@ -18,11 +18,13 @@ pub(super) enum NavSection {
     Uploads,
     Pipelines,
     DeadLetters,
+    Plans,
+    Gates,
     Journal,
 }
 
 impl NavSection {
-    const ALL: [(Self, &'static str, &'static str); 8] = [
+    const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Overview, "/", "Overview"),
         (Self::Causes, "/causes", "Causes"),
         (Self::Partitions, "/partitions", "Partitions"),
@@ -30,6 +32,8 @@ impl NavSection {
         (Self::Uploads, "/uploads", "Uploads"),
         (Self::Pipelines, "/pipelines", "Pipelines"),
         (Self::DeadLetters, "/dead-letters", "Dead letters"),
+        (Self::Plans, "/plans", "Plans"),
+        (Self::Gates, "/gates", "Gates"),
         (Self::Journal, "/journal", "Journal"),
     ];
 }

@@ -3,6 +3,7 @@
 mod causes;
 mod charts;
 mod dead_letters;
+mod gates;
 mod journal;
 mod layout;
 pub(crate) mod live;
@@ -12,8 +13,13 @@ mod partition;
 mod partitions;
 mod parts;
 mod pipelines;
+mod plan_form;
+mod plan_parts;
+mod plans;
+mod preview;
 mod resource;
 mod runs;
+mod selections;
 mod uploads;
 
 use std::sync::Arc;
@@ -48,8 +54,8 @@ fn listed<R: Listed + Changeable>() -> Router<Arc<App>> {
 fn changed<R: Listed + Changeable>() -> Router<Arc<App>> {
     let path = R::PATH;
     Router::new()
-        .route(&format!("{path}/preview"), get(resource::preview::<R>))
-        .route(&format!("{path}/act/{{action}}"), post(resource::act::<R>))
+        .route(&format!("{path}/preview"), get(preview::preview::<R>))
+        .route(&format!("{path}/act/{{action}}"), post(preview::act::<R>))
 }
 
 pub(crate) fn router() -> Router<Arc<App>> {
@@ -78,6 +84,12 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .merge(listed::<SampleView>())
         .route("/dead-letters/{id}", get(dead_letters::show))
         .route("/dead-letters/{id}/edit", post(dead_letters::edit))
+        .route("/plans", get(plans::list))
+        .route("/plans/{id}", get(plans::show))
+        .route("/plans/{id}/units", get(plans::units))
+        .route("/plans/{id}/{action}", post(plans::act))
+        .route("/gates", get(gates::list))
+        .route("/gates/{action}", post(gates::act))
         .route("/journal", get(journal::list))
         .route("/events", get(live::events))
         .route("/login", get(login::show).post(login::sign_in))

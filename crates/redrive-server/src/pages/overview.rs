@@ -9,6 +9,7 @@ use super::{
     PageResult, causes, charts,
     layout::{DashboardPage, NavSection, may_act},
     parts::{address, encoded, number, partition_address, pill, when_text},
+    plans,
 };
 use crate::{app::AppState, guard::Caller};
 
@@ -17,10 +18,11 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
 ) -> PageResult<Response> {
     let overview = app.watch.overview().await?;
+    let plans = plans::live_lines(&app).await?;
     let page = DashboardPage::new(
         NavSection::Overview,
         "Overview",
-        body(&overview, may_act(&caller), app.ops.now()),
+        body(&overview, &plans, may_act(&caller), app.ops.now()),
     );
     Ok(page.with_overview_version(overview.version).render(&app, &caller))
 }
@@ -33,11 +35,12 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("sample", "Samples", "/pipelines"),
 ];
 
-fn body(overview: &OverviewView, may_act: bool, now: Timestamp) -> Markup {
+fn body(overview: &OverviewView, plans: &Markup, may_act: bool, now: Timestamp) -> Markup {
     html! {
         h1 { "Overview" }
         p.lead { (overview.summary(number)) }
         div.grid {
+            @if !plans.0.is_empty() { section { h2 { a href="/plans" { "Running plans" } } (plans) } }
             section.two-thirds {
                 h2 { "Attempts in the last hour" }
                 (charts::activity(&overview.activity, now))

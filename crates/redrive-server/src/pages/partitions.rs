@@ -134,6 +134,12 @@ pub(super) async fn list(
     let limit = PageLimit::without_data(ROWS);
     let page = PartitionView::page(&app.ops, &selection, params.after.as_ref(), limit).await?;
     let (series, next) = group_by_series(page.rows);
+    // Explicit days are what the actions are about, whatever month is shown.
+    let has_days = params.selection.since.is_some() || params.selection.until.is_some();
+    let (bulk, days) = match has_days {
+        true => (&params.selection, range_in_words(&params.selection)),
+        false => (&selection, format!("of {month}")),
+    };
     let fields = selection_fields::<PartitionView>(&params.selection);
     let of_month = |month: &Month| {
         fields.iter().cloned().chain([("month", month.to_string())]).collect::<Vec<_>>()
@@ -159,14 +165,20 @@ pub(super) async fn list(
                 span { "· no entry" }
             }
         }
-        @if may_act(&caller) && !series.is_empty() {
+        @if may_act(&caller) && (has_days || !series.is_empty()) {
             section {
-                h2 { "All matching partitions of " (month) }
-                div.actions { (bulk_links::<PartitionView>(&selection, "")) }
+                h2 { "All matching partitions " (days) }
+                div.actions { (bulk_links::<PartitionView>(bulk, "")) }
             }
         }
     };
     Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body).render(&app, &caller))
+}
+
+fn range_in_words(selection: &Selection) -> String {
+    let first = selection.since.map(|day| format!("from {day}"));
+    let last = selection.until.map(|day| format!("to {day}"));
+    first.into_iter().chain(last).collect::<Vec<_>>().join(" ")
 }
 
 type Series = BTreeMap<(String, String, String), BTreeMap<Date, PartitionView>>;

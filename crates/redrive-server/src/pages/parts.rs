@@ -29,18 +29,19 @@ pub(super) fn pill(state: &str) -> Markup {
 /// The CSS class and the sign of a state.
 pub(super) fn style_of(state: &str) -> (&'static str, &'static str) {
     match state {
-        "success" | "passed" | "uploaded" | "trusted" | "succeeded" | "completed" | "done" => {
-            ("good", "✓")
-        }
+        "success" | "passed" | "uploaded" | "trusted" | "succeeded" | "completed" | "done"
+        | "open" | "recovered" | "applied" => ("good", "✓"),
         "would_be_done" => ("good", "→"),
         "retrying" | "waiting_for_retry" | "partial_success" | "needs_review" | "already" => {
             ("retry", "↻")
         }
         "terminal" => ("bad", "■"),
         "failed" | "error" | "given_up" | "upload_giveup" | "rejected" | "dlq" | "dead"
-        | "aborted" | "refused" | "unknown" => ("bad", "✗"),
-        "processing" | "running" | "reprocessing" => ("run", "▸"),
-        "skipped" | "cancelled" => ("wait", "–"),
+        | "closed" | "aborted" | "refused" | "unknown" | "same_cause" | "other_cause" => {
+            ("bad", "✗")
+        }
+        "processing" | "running" | "reprocessing" | "probing" | "ramping" => ("run", "▸"),
+        "skipped" | "cancelled" | "undone" | "superseded" => ("wait", "–"),
         _ => ("wait", "○"),
     }
 }
@@ -82,6 +83,12 @@ pub(super) fn number(count: u64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+/// `1 run`, `2 000 runs`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", number(count))
 }
 
 pub(super) fn encoded(part: &str) -> String {
@@ -192,6 +199,8 @@ pub(super) fn unit_address(unit: &str) -> Option<String> {
         "run" => format!("/runs/{rest}"),
         "item" => format!("/uploads/{rest}"),
         "cause" => format!("/causes/{rest}"),
+        "plan" => format!("/plans/{rest}"),
+        "gate" => "/gates".to_owned(),
         "sample" => format!("/dead-letters/{}", rest.split('/').next().unwrap_or(rest)),
         "partition" => {
             let key: redrive_core::PartitionKey = rest.parse().ok()?;
@@ -258,7 +267,12 @@ pub(super) fn journal(entries: &[JournalView], with_unit: bool, now: Timestamp) 
                 td.text { (entry.actor) }
                 td.nowrap { (entry.action) }
                 @if with_unit { td.text { @if let Some(unit) = &entry.unit { (unit_link(unit)) } } }
-                td.text { (excerpt(&entry.in_words())) }
+                td.text {
+                    (excerpt(&entry.in_words()))
+                    @if let Some(plan) = entry.details.get("plan").and_then(Value::as_i64) {
+                        a href=(format!("/plans/{plan}")) { "plan " (plan) }
+                    }
+                }
             } } }
         } }
     }

@@ -1,13 +1,10 @@
-//! Lists of every resource, with their filters, and actions: preview and result.
+//! Lists of every resource, with their filters and links to actions.
 
 use std::future::Future;
 
 use axum::{Extension, response::Response};
 use maud::{Markup, html};
-use redrive_ops::{
-    ActionOption, ChangeResult, Changeable, Column, ColumnKind, OptionKind, Resource, TermText,
-    UnitChange,
-};
+use redrive_ops::{Changeable, Column, ColumnKind, Resource, TermText};
 use redrive_store::{PageLimit, Selection, StateFilter};
 
 use super::{
@@ -15,22 +12,19 @@ use super::{
     causes::cause_address,
     layout::{DashboardPage, NavSection, may_act},
     parts::{
-        act_button, address, excerpt, filter_choice, filter_field, more, number, pill,
-        unit_address, when_text,
+        act_button, address, excerpt, filter_choice, filter_field, more, number, pill, when_text,
     },
 };
 use crate::{
-    api::{BulkOutcome, change},
     app::{App, AppState},
-    extract::{Form, PathParams, QueryParams},
+    extract::QueryParams,
     guard::Caller,
-    params::{OF_PAGES, Pairs, Params, of_action, of_form, selection_fields},
+    params::{OF_PAGES, Pairs, Params, of_form, selection_fields},
 };
 
 const ROWS: u32 = 100;
 
-/// The most rows of a preview or a result.
-const MAX_CHANGES: usize = 200;
+pub(super) const PLAN_HELP: &str = "Look first, then bring them back with a canary and at a pace; what no worker has started can be undone";
 
 /// A resource with a list on a page.
 pub(super) trait Listed: Resource {
@@ -184,6 +178,9 @@ pub(super) fn bulk_links<R: Listed + Changeable>(selection: &Selection, whom: &s
     let offered = R::actions().filter(|action| (action.is_for_all)(selection));
     html! { @for action in offered {
         a title=(action.about()) href=(preview(action.name)) { (title_case(action.name)) (whom) " …" }
+        @if action.name == R::REVIVE {
+            a.button title=(PLAN_HELP) href=(format!("{}&keep=true", preview(action.name))) { "Plan …" }
+        }
     } }
 }
 
@@ -207,81 +204,8 @@ pub(super) fn unit_actions<R: Listed + Changeable>(
     html! { @if is_shown { section { h2 { "Actions" } div.actions { (buttons) } (more) } } }
 }
 
-pub(super) async fn preview<R: Listed + Changeable>(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    QueryParams(pairs): QueryParams<Pairs>,
-) -> PageResult<Response> {
-    let (action, pairs): (Pairs, Pairs) =
-        of_form(pairs).into_iter().partition(|(name, _)| name == "action");
-    let name = action.into_iter().next().map(|(_, name)| name).unwrap_or_default();
-    let params = Params::<R> { dry_run: true, ..Params::read(&pairs, &of_action::<R>(&name))? };
-    let (fields, back) = (params.fields(), back(&params));
-    let changes = change(&app, &caller, R::PATH, &name, params).await?;
-    let title = format!("{} {}s?", title_case(&name), R::NOUN);
-    let ready = changes.changes().iter().filter(|it| it.outcome == ChangeResult::WouldBeDone);
-    let ready = ready.count();
-    let body = html! {
-        h1 { (title) }
-        p.lead { "Nothing has been done yet. " (summary(&changes)) }
-        section {
-            form method="post" action=(format!("{}/act/{name}", R::PATH)) {
-                @for (name, value) in &fields { input type="hidden" name=(name) value=(value); }
-                input type="hidden" name="token" value=(changes.token().unwrap_or_default());
-                div.actions {
-                    label { "Reason, for the journal" input type="text" name="reason" maxlength="500"; }
-                    @if ready > 0 { button.primary type="submit" { "Confirm: " (number(ready as u64)) } }
-                    a href=(back) { "Go back" }
-                }
-            }
-        }
-        section { (changes_table(&changes)) (overrides::<R>(&name, &fields, &changes)) }
-    };
-    Ok(DashboardPage::new(R::SECTION, title, body).not_live().render(&app, &caller))
-}
-
-pub(super) async fn act<R: Listed + Changeable>(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    PathParams(name): PathParams<String>,
-    Form(pairs): Form<Pairs>,
-) -> PageResult<Response> {
-    let params = Params::<R>::read(&of_form(pairs), &of_action::<R>(&name))?;
-    let (fields, back) = (params.fields(), back(&params));
-    let changes = change(&app, &caller, R::PATH, &name, params).await?;
-    let is_done = changes.changes().iter().any(|change| change.outcome == ChangeResult::Done);
-    let body = html! {
-        h1 { (title_case(&name)) ": " @if is_done { "done" } @else { "nothing was changed" } }
-        p.lead { (summary(&changes)) }
-        section {
-            (changes_table(&changes))
-            (overrides::<R>(&name, &fields, &changes))
-            p { a href=(back) { "Back" } }
-        }
-    };
-    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).not_live().render(&app, &caller))
-}
-
-/// Links to previews of the same action that also takes what was refused, one for each flag that it has left.
-fn overrides<R: Listed + Changeable>(
-    name: &str,
-    fields: &[(&'static str, String)],
-    changes: &BulkOutcome<UnitChange>,
-) -> Markup {
-    let is_given = |flag: &ActionOption| fields.iter().any(|(field, _)| *field == flag.name);
-    let flags = R::action(name).into_iter().flat_map(|action| action.options);
-    let flags = flags.filter(|flag| flag.kind == OptionKind::Flag && !is_given(flag));
-    let with = |flag: &ActionOption| {
-        let more = [("action", name.to_owned()), (flag.name, "true".to_owned())];
-        address(&format!("{}/preview", R::PATH), fields.iter().cloned().chain(more))
-    };
-    html! { @if changes.changes().iter().any(|change| change.is_overridable) {
-        div.actions { @for flag in flags { a href=(with(flag)) { (flag.help) " …" } } }
-    } }
-}
-
 /// Where an action came from.
-fn back<R: Listed>(params: &Params<R>) -> String {
+pub(super) fn back<R: Listed>(params: &Params<R>) -> String {
     match params.ids.as_slice() {
         [id] => R::address(id),
         _ if let Some(cause) = only_cause(params) => cause_address(cause),
@@ -302,43 +226,4 @@ pub(super) fn title_case(name: &str) -> String {
     let words = name.replace(['-', '_'], " ");
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-fn summary(changes: &BulkOutcome<UnitChange>) -> String {
-    let mut counts: Vec<(ChangeResult, u64)> = Vec::new();
-    for change in changes.changes() {
-        match counts.iter_mut().find(|(known, _)| *known == change.outcome) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((change.outcome, 1)),
-        }
-    }
-    let words = counts
-        .iter()
-        .map(|(outcome, count)| format!("{} {}", number(*count), outcome.name().replace('_', " ")));
-    format!("{}.", words.collect::<Vec<String>>().join(", "))
-}
-
-fn changes_table(changes: &BulkOutcome<UnitChange>) -> Markup {
-    let rows = changes.changes();
-    let unit = |change: &UnitChange| {
-        let unit = change.unit.to_string();
-        match unit_address(&unit) {
-            Some(address) => html! { a href=(address) { (unit) } },
-            None => html! { (unit) },
-        }
-    };
-    html! {
-        div.scroll { table {
-            thead { tr { th { "Unit" } th { "Outcome" } th { "Before" } th { "" } } }
-            tbody { @for row in rows.iter().take(MAX_CHANGES) { tr {
-                td.text { (unit(row)) }
-                td { (pill(row.outcome.name())) }
-                td { @if let Some(before) = row.before { (pill(before)) } }
-                td.text { (row.why.as_deref().unwrap_or_default()) }
-            } } }
-        } }
-        @if rows.len() > MAX_CHANGES {
-            p.lead { "Showing the first " (MAX_CHANGES) " of " (number(rows.len() as u64)) " rows." }
-        }
-    }
 }

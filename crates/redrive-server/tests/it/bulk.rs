@@ -1,10 +1,16 @@
-//! Changing many: look first, then say yes to exactly what was seen.
+//! Changing many: a plan changes all that match, and leaves alone what changes meanwhile.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use redrive_core::PlanStatus;
 use serde_json::{Value, json};
 
 use crate::{
     client::Client,
-    site::{DEAD, ITEMS, Running},
+    site::{DEAD, ITEMS, Running, fail_more},
 };
 
 fn with(body: &Value, name: &str, value: impl Into<Value>) -> Value {
@@ -16,10 +22,15 @@ fn with(body: &Value, name: &str, value: impl Into<Value>) -> Value {
 fn outcomes(answer: &Value, outcome: &str) -> usize {
     let changes = answer["changes"].as_array().unwrap();
     assert_eq!(answer["count"], changes.len());
+    outcomes_of(answer, outcome)
+}
+
+fn outcomes_of(answer: &Value, outcome: &str) -> usize {
+    let changes = answer["changes"].as_array().unwrap();
     changes.iter().filter(|change| change["outcome"] == outcome).count()
 }
 
-/// Looks, is refused without the token and with another one, and then has it done.
+/// Looks, has it done by a plan, and finds nothing left to do.
 async fn look_and_act(client: &Client, path: &str, body: Value, count: usize) {
     let look = client.post(path, &with(&body, "dry_run", true)).await.ok();
     assert_eq!(
@@ -29,17 +40,23 @@ async fn look_and_act(client: &Client, path: &str, body: Value, count: usize) {
     );
     let again = client.post(path, &with(&body, "dry_run", true)).await.ok();
     assert_eq!(again, look, "looking changes nothing");
-    client.post(path, &body).await.problem(428);
-    client.post(path, &with(&body, "token", "0123")).await.problem(409);
-    let sure = with(&with(&body, "token", look["token"].clone()), "reason", "it is mended");
-    let done = client.post(path, &sure).await.ok();
+    assert_eq!(look["plan"], Value::Null);
+    let done = client.post(path, &with(&body, "reason", "it is mended")).await.ok();
     assert_eq!((&done["dry_run"], outcomes(&done, "done")), (&json!(false), count), "{done}");
-    let again = client.post(path, &sure).await;
-    assert!([409, 422].contains(&again.status), "a token is good for what it saw: {again:?}");
+    if let Some(plan) = done["plan"].as_i64() {
+        let plan = client.get(&format!("/v1/plans/{plan}")).await.ok();
+        assert_eq!((&plan["changed"], &plan["reason"]), (&json!(count), &json!("it is mended")));
+    }
+    let again = client.post(path, &body).await;
+    match again.status {
+        200 => assert_eq!(again.ok()["done"], 0, "{path}"),
+        status => assert_eq!(status, 422, "{path}: {again:?}"),
+    }
 }
 
+// PLN-1
 #[tokio::test]
-async fn many_runs_are_changed_by_the_token_of_a_dry_run() {
+async fn a_plan_changes_all_runs_that_match() {
     let site = Running::full().await;
     look_and_act(&site.client, "/v1/runs/retry", json!({ "queue": "work" }), 9).await;
     let body = json!({ "queue": "work", "category": "a", "status": "discovered" });
@@ -48,8 +65,9 @@ async fn many_runs_are_changed_by_the_token_of_a_dry_run() {
     assert_eq!(runs["items"].as_array().unwrap().len(), 5);
 }
 
+// PLN-1
 #[tokio::test]
-async fn many_partitions_are_changed_by_the_token_of_a_dry_run() {
+async fn a_plan_changes_all_partitions_that_match() {
     let site = Running::full().await;
     let client = &site.client;
     let backfill = json!({ "source": "ads", "customers": ["1234", "5678"], "queries": ["hourly"],
@@ -68,11 +86,12 @@ async fn many_partitions_are_changed_by_the_token_of_a_dry_run() {
     look_and_act(client, "/v1/partitions/reprocess", reprocess, 2).await;
     let one = json!({ "ids": ["partition:ads/1234/daily/2026-01-05"] });
     let done = client.post("/v1/partitions/resume", &one).await.ok();
-    assert_eq!(outcomes(&done, "done"), 1, "one that is named needs no token: {done}");
+    assert_eq!((outcomes(&done, "done"), &done["plan"]), (1, &Value::Null), "{done}");
 }
 
+// PLN-1
 #[tokio::test]
-async fn many_items_and_dead_letters_are_changed_by_the_token_of_a_dry_run() {
+async fn a_plan_changes_all_items_and_dead_letters_that_match() {
     let site = Running::full().await;
     let group = json!({ "upload": "tiles", "group": "g" });
     look_and_act(&site.client, "/v1/items/reset", group, ITEMS).await;
@@ -80,44 +99,118 @@ async fn many_items_and_dead_letters_are_changed_by_the_token_of_a_dry_run() {
     look_and_act(&site.client, "/v1/dead-letters/reprocess", filter, DEAD).await;
 }
 
+// PLN-3
 #[tokio::test]
-async fn a_selection_that_changed_meanwhile_refuses_the_token_and_changes_nothing() {
+async fn a_bulk_retry_succeeds_while_units_fail() {
+    let site = Running::full().await;
+    let (client, stop) = (&site.client, Arc::new(AtomicBool::new(false)));
+    let failing = tokio::spawn({
+        let (store, stop) = (site.store.clone(), stop.clone());
+        async move {
+            let mut rounds = 0;
+            while !stop.load(Ordering::Relaxed) {
+                fail_more(&store).await;
+                rounds += 1;
+            }
+            rounds
+        }
+    });
+    for round in 0..6 {
+        let look =
+            client.post("/v1/runs/retry", &json!({ "queue": "work", "dry_run": true })).await;
+        let done = client.post("/v1/runs/retry", &json!({ "queue": "work" })).await;
+        assert!(matches!(done.status, 200 | 422), "round {round}: {look:?} {done:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(failing.await.unwrap() > 0, "units failed meanwhile");
+    let plans = client.get("/v1/plans").await.ok();
+    let plans = plans["items"].as_array().unwrap();
+    assert!(!plans.is_empty() && plans.iter().all(|plan| plan["status"] == "done"), "{plans:?}");
+}
+
+// PLN-1, PLN-2, PLN-4
+#[tokio::test]
+async fn a_kept_plan_is_applied_paused_resumed_aborted_and_undone() {
     let site = Running::full().await;
     let client = &site.client;
-    for (path, body, first) in [
-        ("/v1/runs/retry", json!({ "queue": "work" }), json!({ "ids": [1] })),
-        ("/v1/items/reset", json!({ "upload": "tiles", "group": "g" }), json!({ "ids": [1] })),
-        ("/v1/dead-letters/reprocess", json!({ "all": true }), json!({ "ids": [1] })),
-        (
-            "/v1/partitions/pause",
-            json!({ "source": "ads" }),
-            json!({ "ids": ["ads/1234/daily/2026-01-01"] }),
-        ),
-    ] {
-        let look = client.post(path, &with(&body, "dry_run", true)).await.ok();
-        let one = client.post(path, &first).await.ok();
-        assert_eq!(outcomes(&one, "done"), 1, "{path}: {one}");
-        let before = site.journal().await;
-        client.post(path, &with(&body, "token", look["token"].clone())).await.problem(409);
-        assert_eq!(site.journal().await, before, "{path}");
-    }
-    let look =
-        client.post("/v1/runs/retry", &json!({ "queue": "work", "dry_run": true })).await.ok();
-    let other = json!({ "queue": "work", "status": "error", "token": look["token"] });
-    client.post("/v1/runs/cancel", &other).await.problem(409);
+    let new = json!({
+        "kind": "run", "action": "retry", "queue": "work", "reason": "mended", "pace": "5/h", "canary": 2,
+    });
+    let draft = client.post("/v1/plans", &new).await;
+    assert_eq!(draft.status, 201, "{draft:?}");
+    let at = draft.header("location").map(str::to_owned);
+    let draft: Value = serde_json::from_str(&draft.body).unwrap();
+    assert_eq!((&draft["is_open"], outcomes(&draft, "would_be_done")), (&json!(true), 9));
+    let counts = ["done", "left", "count"].map(|name| draft[name].clone());
+    assert_eq!(counts, [json!(0), json!(9), json!(9)], "a draft has done nothing: {draft}");
+    let path = format!("/v1/plans/{}", draft["plan"]);
+    assert_eq!(at.as_ref(), Some(&path));
+    let shown = client.get(&path).await.ok();
+    assert_eq!(shown["settings"], "canary 2, pace 5/h, abort-if 20%", "the draft keeps them");
+    let status = async |order: &str, body: Value| {
+        client.post(&format!("{path}/{order}"), &body).await.ok()["status"].clone()
+    };
+    client.post(&format!("{path}/resume"), &json!({})).await.problem(409);
+    client.post(&format!("{path}/apply"), &json!({ "pace": "fast" })).await.problem(400);
+    assert_eq!(status("apply", json!({ "pace": "1/h" })).await, "running");
+    let paused = client.send("POST", &format!("{path}/pause"), None, "").await;
+    assert_eq!(paused.ok()["status"], "paused", "an order needs no body");
+    assert_eq!(status("resume", json!({})).await, "running");
+    let shown = client.get(&path).await.ok();
+    assert_eq!(shown["settings"], "canary 2, pace 1/h, abort-if 20%");
+    assert_eq!(shown["units"][0]["units"], 9, "{shown}");
+    let units = client.get(&format!("{path}/units?limit=4")).await.ok();
+    assert_eq!((units["items"].as_array().unwrap().len(), units["next"].is_string()), (4, true));
+    assert!(units["items"][0]["unit"].as_str().unwrap().starts_with("run:"), "{units}");
+    assert_eq!(status("abort", json!({ "reason": "not yet" })).await, "aborted");
+    client.get("/v1/plans/99").await.problem(404);
+    let large = json!({ "queue": "work", "canary": 5000 });
+    let refused = client.post("/v1/runs/retry", &large).await.problem(400);
+    let why = "the canary (5000) must be smaller than the plan (9 units); nothing was changed";
+    assert_eq!(refused["detail"], why);
+    let paced = json!({ "queue": "work", "canary": 1, "pace": "1/h", "keep": true });
+    let kept = client.post("/v1/runs/retry", &paced).await;
+    assert_eq!(kept.status, 202, "{kept:?}");
+    let shown = client.get(kept.header("location").unwrap()).await.ok();
+    assert_eq!(shown["settings"], "canary 1, pace 1/h, abort-if 20%", "{shown}");
+    let done = client.post("/v1/runs/retry", &json!({ "queue": "work" })).await.ok();
+    let undo = format!("/v1/plans/{}/undo", done["plan"]);
+    assert_eq!(client.post(&undo, &json!({})).await.ok()["status"], "undone");
+    let none = json!({ "kind": "run", "action": "retry", "queue": "none" });
+    client.post("/v1/plans", &none).await.problem(422);
+    client.post("/v1/plans", &json!({ "kind": "cow", "action": "milk" })).await.problem(400);
+    let note = json!({ "kind": "run", "action": "note", "queue": "work" });
+    let refused = client.post("/v1/plans", &note).await.problem(400);
+    assert_eq!(refused["allowed"], "retry, cancel", "{refused}");
+    let unknown = json!({ "kind": "run", "action": "retry", "cue": "work" });
+    let refused = client.post("/v1/plans", &unknown).await.problem(400);
+    assert!(refused["allowed"].as_str().unwrap().contains("kind, action"), "{refused}");
+    let kept = site.store.plans_by_id(&[redrive_core::PlanId(1)]).await.unwrap();
+    assert_eq!(kept[0].status, PlanStatus::Aborted);
+}
+
+// PLN-2
+#[tokio::test]
+async fn a_paced_action_lists_what_it_has_done_and_counts_the_rest() {
+    let site = Running::full().await;
+    let paced = json!({ "queue": "work", "pace": "1/h" });
+    let paced = site.client.post("/v1/runs/retry", &paced).await;
+    assert_eq!(paced.status, 202, "{paced:?}");
+    let paced = paced.json();
+    assert_eq!((&paced["count"], outcomes_of(&paced, "would_be_done")), (&json!(9), 0), "{paced}");
+    let sum = paced["done"].as_u64().unwrap() + paced["left"].as_u64().unwrap();
+    assert_eq!(sum, 9, "{paced}");
 }
 
 #[tokio::test]
-async fn twenty_that_are_named_one_by_one_need_no_token_and_more_do() {
+async fn named_units_are_changed_one_by_one() {
     let site = Running::full().await;
     let ids = |count: i64| (1..=count).collect::<Vec<i64>>();
-    for (path, count) in [("/v1/items/reset", 20), ("/v1/runs/cancel", 20)] {
-        let many = json!({ "ids": ids(count + 1) });
-        site.client.post(path, &many).await.problem(428);
-        let few = site.client.post(path, &json!({ "ids": ids(count) })).await.ok();
-        assert_eq!(few["count"], count, "{path}");
+    for path in ["/v1/items/reset", "/v1/runs/cancel"] {
+        let many = site.client.post(path, &json!({ "ids": ids(21) })).await.ok();
+        assert_eq!((&many["count"], &many["plan"]), (&json!(21), &Value::Null), "{path}");
     }
-    let twice = site.client.post("/v1/items/reset", &json!({ "ids": [21, 21, 99_999] })).await.ok();
+    let twice = site.client.post("/v1/items/reset", &json!({ "ids": [22, 22, 99_999] })).await.ok();
     assert_eq!((outcomes(&twice, "done"), outcomes(&twice, "unknown")), (1, 1), "{twice}");
 }
 
@@ -160,38 +253,87 @@ async fn every_change_is_journalled_with_who_did_it_and_looking_is_not() {
 async fn the_dashboard_previews_what_many_would_become_and_does_it_when_confirmed() {
     let site = Running::full().await;
     let browser = site.client.browsing();
-    for (look, act, count) in [
+    for (look, act, count, button) in [
         (
             "/dead-letters/preview?action=reprocess&pipeline=flour",
             "/dead-letters/act/reprocess",
             DEAD,
+            "Reprocess 9 samples now",
         ),
-        ("/runs/preview?action=retry&queue=work", "/runs/act/retry", 9),
-        ("/uploads/preview?action=reset&upload=tiles&group=g", "/uploads/act/reset", ITEMS),
+        ("/runs/preview?action=retry&queue=work", "/runs/act/retry", 9, "Retry 9 runs now"),
+        (
+            "/uploads/preview?action=reset&upload=tiles&group=g",
+            "/uploads/act/reset",
+            ITEMS,
+            "Reset 23 items now",
+        ),
         (
             "/partitions/preview?action=retry&source=ads&since=2026-01-01&until=2026-01-31&force=true",
             "/partitions/act/retry",
             8,
+            "Retry 8 partitions now",
         ),
     ] {
         let page = browser.get(look).await;
         assert_eq!(page.status, 200, "{page:?}");
-        assert!(page.body.contains(&format!("Confirm: {count}")), "{look}: {}", page.body);
+        assert!(page.body.contains(button), "{look}: {}", page.body);
         assert!(page.body.contains(&format!("action=\"{act}\"")), "{look}");
         let form = fields(&page.body);
         let done = browser.submit(act, &format!("{form}&reason=mended")).await;
         assert_eq!(done.status, 200, "{look}: {done:?}");
         assert!(done.body.contains(&format!("{count} done")), "{look}: {}", done.body);
         let again = browser.submit(act, &form).await;
-        assert!([409, 422].contains(&again.status), "{look}: {again:?}");
+        let nothing = again.status == 200 && again.body.contains("nothing was changed");
+        assert!(again.status == 422 || nothing, "{look}: {again:?}");
     }
 }
 
-/// The hidden fields of a page, as its form sends them.
+/// The hidden fields of a page, as the form that changes something sends them.
 fn fields(page: &str) -> String {
-    let inputs = page.split("<input type=\"hidden\" name=\"").skip(1).map(|rest| {
+    let (_, form) = page.rsplit_once("method=\"post\"").unwrap();
+    let inputs = form.split("<input type=\"hidden\" name=\"").skip(1).map(|rest| {
         let (name, rest) = rest.split_once("\" value=\"").unwrap();
         format!("{name}={}", rest.split_once('"').unwrap().0)
     });
     inputs.collect::<Vec<_>>().join("&")
+}
+
+// PLN-1, PLN-2, PLN-4
+#[tokio::test]
+async fn the_dashboard_keeps_plans_and_gives_them_orders() {
+    let site = Running::full().await;
+    let browser = site.client.browsing();
+    let page = browser.get("/runs/preview?action=retry&queue=work").await;
+    for field in
+        ["name=\"canary\"", "name=\"pace\"", "name=\"ramp\"", "name=\"abort_if\"", "Keep as a plan"]
+    {
+        assert!(page.body.contains(field), "{field}: {}", page.body);
+    }
+    let kept =
+        browser.submit("/runs/act/retry", &format!("{}&keep=true", fields(&page.body))).await;
+    assert_eq!((kept.status, kept.header("location")), (303, Some("/plans/1")), "{kept:?}");
+    let plan = async || browser.get("/plans/1").await.body;
+    assert!(plan().await.contains("action=\"/plans/1/apply\""));
+    let wrong = browser.submit("/plans/1/apply", "canary=2&pace=fast&reason=mended").await;
+    assert_eq!(wrong.status, 400, "{wrong:?}");
+    for kept in ["value=\"fast\"", "value=\"2\"", "value=\"mended\"", "pace: "] {
+        assert!(wrong.body.contains(kept), "{kept}: {}", wrong.body);
+    }
+    let order = async |order: &str, form: &str| {
+        browser.submit(&format!("/plans/1/{order}"), form).await.status
+    };
+    assert_eq!(order("apply", "canary=2&pace=1%2Fh&ramp=&abort_if=&reason=mended").await, 303);
+    assert!(plan().await.contains("canary 2, pace 1/h, abort-if 20%"));
+    assert_eq!(order("pause", "reason=").await, 303);
+    assert!(plan().await.contains("action=\"/plans/1/resume\""));
+    assert_eq!(order("resume", "").await, 303);
+    assert_eq!(order("abort", "reason=later").await, 303);
+    assert_eq!(order("resume", "").await, 409);
+    let page = plan().await;
+    assert!(page.contains("aborted by") && page.contains("later"), "{page}");
+    assert!(!page.contains("/plans/1/pause"), "an ended plan has no such button");
+    let list = browser.get("/plans").await.body;
+    assert!(list.contains("href=\"/plans/1\"") && list.contains("Retry 9 runs"), "{list}");
+    let skipped = browser.get("/plans/1/units?outcome=skipped").await.body;
+    assert!(skipped.contains("No units."), "{skipped}");
 }

@@ -6,11 +6,12 @@ use std::{
 };
 
 use jiff::Timestamp;
-use redrive_engine::{Clock, PartitionRules, RawSink, SystemClock};
+use redrive_engine::{Clock, PartitionRules, PlanExecutor, RawSink, SystemClock};
 use redrive_ops::Ops;
 use redrive_server::{
     Access, NamedToken, Role, Server, ServerError, ServerLimits, ServerSetup, Token, Uploads,
 };
+use redrive_store::WorkerId;
 use serde_json::json;
 
 use crate::{
@@ -108,6 +109,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
     let listen = async |access| {
         let store = crate::health::store(redrive_sqlite::Location::Memory);
         let ops = Ops::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
+        let plans = PlanExecutor::new(ops.store().clone(), WorkerId("server".to_owned()));
         let site = ServerSetup {
             ops,
             access,
@@ -115,6 +117,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
             uploads: Uploads::new(),
             archive: None,
             limits: ServerLimits::default(),
+            plans,
             write_times: Default::default(),
         };
         Server::listen("0.0.0.0:0".parse().unwrap(), site).await

@@ -10,12 +10,13 @@ sys.path.insert(0, sys.argv[1])
 
 from redrive_client import Client
 from redrive_client.api.partitions import partitions_backfill, partitions_list
+from redrive_client.api.plans import plans_apply, plans_list, plans_new, plans_show, plans_undo, plans_units
 from redrive_client.api.queues import queues_pause
 from redrive_client.api.runs import runs_list, runs_retry, runs_show, runs_submit
 from redrive_client.api.why import why
-from redrive_client.models import BackfillRequest, BulkOutcomeUnitChange, ItemExplanation
+from redrive_client.models import BackfillRequest, BulkOutcome, ItemExplanation
 from redrive_client.models import PartitionExplanation, RunExplanation, SampleExplanation
-from redrive_client.models import NewRunBody, PauseRequest, ProblemDetails, RunAction, SubmissionView, SubmittedView
+from redrive_client.models import NewPlanRequest, NewRunBody, PauseRequest, PlanApplyRequest, PlanOrderRequest, ProblemDetails, RunAction, SubmissionView, SubmittedView
 
 client = Client(base_url=sys.argv[2])
 
@@ -43,6 +44,17 @@ assert "payload" not in runs_list.sync(client=client, queue="fresh").items[0].to
 assert runs_retry.sync(client=client, body=RunAction(ids=[1], dry_run=True)).count == 1
 assert queues_pause.sync(client=client, queue="fresh", body=PauseRequest(reason="tired")).changed
 
+retry = NewPlanRequest.from_dict({"kind": "run", "action": "retry", "queue": "work"})
+draft = check(plans_new.sync_detailed(client=client, body=retry), 201, BulkOutcome)
+assert (draft.is_open, draft.done, draft.left) == (True, 0, 9), draft
+assert plans_show.sync(client=client, id=draft.plan).status == "draft"
+assert plans_apply.sync(client=client, id=draft.plan, body=PlanApplyRequest(canary=1)).settings == "canary 1, abort-if 20%"
+assert plans_undo.sync(client=client, id=draft.plan, body=PlanOrderRequest()).status == "undone"
+assert plans_list.sync(client=client).items[0].total == 9
+assert plans_units.sync(client=client, id=draft.plan, limit=2).items[1].state == "error, given up"
+done = runs_retry.sync(client=client, body=RunAction(queue="work"))
+assert (done.done, len(done.changes)) == (9, 9), done
+
 day = partitions_list.sync(client=client).items[0]
 units = {
     f"run:{new.id}": RunExplanation,
@@ -56,10 +68,10 @@ for unit, kind in units.items():
 
 days = dict(source="ads", customers=["1234"], queries=["daily"], since="2026-03-01", until="2026-03-02")
 dry = BackfillRequest(**days, dry_run=True)
-plan = check(partitions_backfill.sync_detailed(client=client, body=dry), 200, BulkOutcomeUnitChange)
-real = BackfillRequest(**days, token=plan.token)
-done = check(partitions_backfill.sync_detailed(client=client, body=real), 200, BulkOutcomeUnitChange)
-assert (plan.count, done.count) == (2, 2), (plan, done)
+expected = check(partitions_backfill.sync_detailed(client=client, body=dry), 200, BulkOutcome)
+real = BackfillRequest(**days)
+done = check(partitions_backfill.sync_detailed(client=client, body=real), 200, BulkOutcome)
+assert (expected.count, done.count) == (2, 2), (expected, done)
 
 lists = """
     dead_letters.dead_letters_list dead_letters.dead_letters_causes journal.journal_list partitions.partitions_list

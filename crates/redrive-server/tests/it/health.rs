@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use redrive_engine::{PartitionRules, RawSink};
+use redrive_engine::{PartitionRules, PlanExecutor, RawSink};
 use redrive_ops::Ops;
 use redrive_server::{Access, Server, ServerError, ServerLimits, ServerSetup, Uploads};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::Store;
+use redrive_store::{Store, WorkerId};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -40,6 +40,7 @@ async fn get(server: Server, path: &str) -> (String, String) {
 
 fn site(store: Arc<dyn Store>) -> ServerSetup {
     let ops = Ops::new(store, None, PartitionRules::default(), RawSink::folder("raw"));
+    let plans = PlanExecutor::new(ops.store().clone(), WorkerId("server".to_owned()));
     ServerSetup {
         ops,
         access: Access::default(),
@@ -47,6 +48,7 @@ fn site(store: Arc<dyn Store>) -> ServerSetup {
         uploads: Uploads::new(),
         archive: None,
         limits: ServerLimits::default(),
+        plans,
         write_times: Default::default(),
     }
 }

@@ -23,6 +23,7 @@ mod hostile;
 mod lists;
 mod live;
 mod metrics;
+mod plan_pages;
 mod problems;
 mod prune;
 mod rows;

@@ -52,8 +52,9 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
     post("/v1/runs/retry", json!({ "ids": [1], "queue": "work" })).await.problem(400);
     post("/v1/runs/retry", json!({ "ids": [1], "status": "error" })).await.problem(400);
     post("/v1/runs/retry", json!({ "queue": "nobody" })).await.problem(422);
-    post("/v1/runs/retry", json!({ "queue": "work" })).await.problem(428);
-    post("/v1/runs/retry", json!({ "queue": "work", "token": "0" })).await.problem(409);
+    post("/v1/runs/retry", json!({ "queue": "work", "token": "0" })).await.problem(400);
+    post("/v1/runs/retry", json!({ "queue": "work", "pace": "fast" })).await.problem(400);
+    post("/v1/runs/retry", json!({ "ids": [1], "pace": "1/s" })).await.problem(400);
     post("/v1/runs/retry", json!({ "queue": "a\u{0}" })).await.problem(400);
     post("/v1/partitions/explode", json!({ "all": true })).await.problem(404);
     post("/v1/partitions/retry", json!({})).await.problem(400);
@@ -61,8 +62,7 @@ async fn every_kind_of_refusal_is_a_problem_with_its_status() {
     post("/v1/partitions/retry", both).await.problem(400);
     post("/v1/dead-letters/reprocess", json!({})).await.problem(400);
     post("/v1/dead-letters/reprocess", json!({ "ids": [1], "all": true })).await.problem(400);
-    post("/v1/items/reset", json!({ "state": "given_up" })).await.problem(428);
-    post("/v1/items/reset", json!({ "upload": "tiles" })).await.problem(428);
+    post("/v1/items/reset", json!({ "upload": "tiles", "token": "0" })).await.problem(400);
     post("/v1/pipeline-runs/1/cancel", json!({})).await.problem(409);
     post("/v1/pipelines/nobody/runs", json!({})).await.problem(404);
     post("/v1/prune", json!({})).await.problem(400);

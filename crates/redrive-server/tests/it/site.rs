@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use redrive_core::{Class, Code, Failure, ItemEvent, Message, PartitionKey};
 use redrive_engine::{
-    Call, Clock, Engine, IteratorSource, Outcome, PartitionRules, Pipeline, Queue, RawSink,
-    RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
+    Call, Clock, Engine, IteratorSource, Outcome, PartitionRules, Pipeline, PlanExecutor, Queue,
+    RawSink, RowWriter, Source, Stage, Stopper, SystemClock, Until, extractor_fn, handler_fn,
 };
 use redrive_ops::Ops;
 use redrive_server::{Access, NamedToken, Role, Server, ServerLimits, ServerSetup, Token};
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
     AddedItem, AuditContext, ItemGroup, ItemMove, Lane, NamedPartition, NewItem, NewRun, Operator,
-    PartitionAction, Store,
+    PartitionAction, Store, WorkerId,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -95,6 +95,8 @@ impl Running {
         let pipelines = vec![pipeline("it stands still")];
         let uploads = receiver::uploads(&store);
         let archive = Some(folder.path().join("archive"));
+        let plans = PlanExecutor::new(store.clone(), WorkerId("server".to_owned()))
+            .with_partitions(ops.partitions().clone());
         let site = ServerSetup {
             ops,
             access,
@@ -102,6 +104,7 @@ impl Running {
             uploads,
             archive,
             limits,
+            plans,
             write_times: Default::default(),
         };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), site).await.unwrap();
@@ -228,4 +231,15 @@ async fn give_up_items(store: &Arc<dyn Store>, text: &str) {
             store.move_items(&[step]).await.unwrap();
         }
     }
+}
+
+/// Lets new runs of the queue, and all that are ready, fail for good.
+pub(crate) async fn fail_more(store: &Arc<dyn Store>) {
+    let now = SystemClock.now();
+    let runs = vec![NewRun::new("work", &json!({}), now).unwrap(); 5];
+    store.submit_runs(&runs, now).await.unwrap();
+    let queue = handler_fn(|_: Call| async { never("it is still down") });
+    let engine = Engine::new(store.clone()).with_queue(Queue::new("work", queue));
+    let (_stopper, stop) = Stopper::new();
+    engine.run(stop, Until::Drained).await.unwrap();
 }

@@ -55,7 +55,8 @@ fn steps(connection: &Connection, allowed: Option<&[&str]>, limit: u32) -> (i32,
             std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
         }
         Some(allowed) => {
-            let allowed = serde_json::Value::from(allowed).to_string();
+            let allowed = allowed.iter().map(|name| serde_json::json!([name, limit]));
+            let allowed = serde_json::Value::from_iter(allowed).to_string();
             let mut rows = claim.query(params!["q", limit, "w", until, allowed, until]).unwrap();
             std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
         }
@@ -100,6 +101,31 @@ fn a_claim_costs_the_same_beside_runs_that_wait_for_a_retry() {
 fn a_claim_costs_the_same_behind_runs_of_a_category_that_is_not_allowed() {
     check(Some(&["fast"]), "'slow', n, 'discovered', 1, NULL");
     check(Some(&["fast", "rare"]), "'slow', n, 'discovered', 1, NULL");
+}
+
+// GAT-3: runs behind closed gates are of categories that a claim leaves out.
+#[test]
+fn a_claim_costs_the_same_behind_a_million_runs_of_a_closed_category() {
+    let (_scratch, connection) = with_ten_runs();
+    connection.pragma_update(None, "synchronous", "off").unwrap();
+    let look = |connection: &Connection| {
+        let mut present = connection.prepare(query("ready_categories")).unwrap();
+        let mut rows = present.query(["q"]).unwrap();
+        let count = std::iter::from_fn(|| rows.next().unwrap().map(drop)).count();
+        drop(rows);
+        (count, present.get_status(StatementStatus::VmStep))
+    };
+    let allowed = Some(&["fast", "rare"][..]);
+    let ((_, looked), (alone, _)) = (look(&connection), steps(&connection, allowed, 10));
+    insert(&connection, 1_000_000, "'closed', n % 1000, 'discovered', 1, NULL");
+    let ((found, looked_beside), (beside, _)) =
+        (look(&connection), steps(&connection, allowed, 10));
+    assert_eq!(found, 2);
+    assert!(
+        looked_beside <= looked * 3,
+        "{looked} steps to find one category, {looked_beside} two"
+    );
+    assert!(beside <= alone + alone / 50, "{alone} steps alone, {beside} beside a million");
 }
 
 // RUN-2

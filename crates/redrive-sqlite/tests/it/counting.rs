@@ -165,7 +165,7 @@ async fn what_is_pruned_is_no_longer_counted_also_while_that_goes_on() {
     };
     prune(&one).await;
     beside.agree().await;
-    let end = one.end_entry(Pruned::default(), Pruned::default(), at(5));
+    let end = one.end_entry(Pruned::default(), Pruned::default(), 0, at(5));
     store.append_journal(&[end]).await.unwrap();
     beside.agree().await;
     prune(&other).await;

@@ -306,6 +306,8 @@ fn the_units_of_a_plan_are_found_by_its_id() {
     check("pending_plan_units", &["plan_units_pending (plan_id=? AND unit_id>?)"]);
     check("write_plan_units", &["PRIMARY KEY (plan_id=? AND unit_id=?)"]);
     check("claim_plans", &["plans_open"]);
+    check("live_plans", &["plans_live"]);
+    check("plan_outcomes", &["PRIMARY KEY (plan_id=?)"]);
     check("newest_entries", &["journal_unit (unit=?)"]);
     check("run_snapshots", &["SEARCH runs USING INTEGER PRIMARY KEY"]);
 }
@@ -321,6 +323,7 @@ fn nothing_is_sorted_that_an_index_has_in_order() {
         "dead_causes",
         "expired_sample_leases",
         "newest_dead_samples",
+        "plan_counts",
     ];
     let in_order = QUERIES.iter().filter(|(name, _)| !in_any_order.contains(name));
     for (scratch, which) in databases() {

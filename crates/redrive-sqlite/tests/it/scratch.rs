@@ -156,6 +156,7 @@ pub(crate) fn claim(limit: u32) -> ClaimRequest {
         owner: WorkerId("w1".to_owned()),
         lease_until: at(60),
         now: at(1),
+        gates: Default::default(),
     }
 }
 
@@ -169,6 +170,7 @@ pub(crate) fn passed(run: &ClaimedRun) -> RunFinish {
         ended_at: at(2),
         worker: WorkerId("w1".to_owned()),
         completion: RunCompletion::Judged { verdict: Verdict::Passed, result: None },
+        gates: None,
     }
 }
 

@@ -28,11 +28,13 @@ mod reader;
 mod value;
 
 mod policy;
+mod policy_rules;
 
 mod handler;
 mod http;
 mod limits;
 
+mod gate;
 mod queue;
 
 mod schedule;
@@ -56,9 +58,11 @@ mod schema;
 use std::path::{Path, PathBuf};
 
 use redrive_core::JitterSeed;
+use redrive_engine::verdict_code;
 use toml::de::{DeTable, DeValue};
 
 pub use file::{ConfigFileError, FILE_NAME, find};
+pub use gate::GateConfig;
 pub use handler::{HandlerConfig, ProgramConfig, StreamConfig};
 pub use http::HttpConfig;
 pub use limits::LimitsConfig;
@@ -96,6 +100,7 @@ pub struct Config {
     pub server: ServerConfig,
     /// The presets and the `[policy.NAME]` sections.
     pub policies: Policies,
+    pub gates: Vec<GateConfig>,
     pub queues: Vec<QueueConfig>,
     pub sources: Vec<SourceConfig>,
     pub uploads: Vec<UploadConfig>,
@@ -161,6 +166,10 @@ impl Config {
         suggestion(name, self.queues.iter().map(|queue| queue.name.as_str()))
     }
 
+    pub fn gate_suggestion(&self, name: &str) -> String {
+        suggestion(name, self.gates.iter().map(|gate| gate.name.as_str()))
+    }
+
     pub fn upload(&self, name: &str) -> Option<&UploadConfig> {
         self.uploads.iter().find(|upload| upload.name == name)
     }
@@ -199,10 +208,13 @@ impl Config {
         let [mut queues, mut sources, mut uploads, mut pipelines]: [UniqueNames; 4] =
             Default::default();
         let mut notifiers = UniqueNames::default();
-        let queues = s.each("queue", |s| QueueConfig::read(s, &policies, &mut queues));
-        let sources = s.each("source", |s| SourceConfig::read(s, &policies, &mut sources));
-        let uploads = s.each("upload", |s| UploadConfig::read(s, &mut uploads));
-        let pipelines = s.each("pipeline", |s| PipelineConfig::read(s, &policies, &mut pipelines));
+        let mut gates = UniqueNames::default();
+        let gates = s.each("gate", |s| GateConfig::read(s, &mut gates));
+        let queues = s.each("queue", |s| QueueConfig::read(s, &policies, &gates, &mut queues));
+        let sources = s.each("source", |s| SourceConfig::read(s, &policies, &gates, &mut sources));
+        let uploads = s.each("upload", |s| UploadConfig::read(s, &gates, &mut uploads));
+        let pipelines =
+            s.each("pipeline", |s| PipelineConfig::read(s, &policies, &gates, &mut pipelines));
         let notifiers = s.each("notify", |s| NotifierConfig::read(s, &policies, &mut notifiers));
         let plans = s.get("plans", |value| value.table(PlansConfig::read));
         let prune = s.get("prune", |value| value.table(PruneConfig::read));
@@ -216,7 +228,10 @@ impl Config {
             let used: Vec<&str> = choices.filter_map(|choice| choice.name.as_deref()).collect();
             let handlers = queues.iter().map(|queue| &queue.handler);
             let handlers = handlers.chain(stages().map(|stage| &stage.handler));
-            let codes: Vec<String> = handlers.flat_map(|it| it.codes()).cloned().collect();
+            let handlers = handlers.chain(sources.iter().flat_map(SourceConfig::handlers));
+            let stated = handlers.flat_map(|it| it.codes()).map(String::as_str);
+            let codes = stated.chain(verdict_code::ALL).map(str::to_owned);
+            let codes: Vec<String> = codes.collect();
             policies.check_unused(value, &used, &codes);
         }
         Some(Self {
@@ -225,6 +240,7 @@ impl Config {
             store: store.unwrap_or_default(),
             raw: raw.unwrap_or_default(),
             server: server.unwrap_or_default(),
+            gates,
             queues,
             sources,
             uploads,

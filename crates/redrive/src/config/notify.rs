@@ -36,13 +36,16 @@ pub enum NotifyEvent {
     DeadLetters,
     /// A cause that was marked as fixed came back.
     CauseReturn,
+    /// A gate closed or opened.
+    Gate,
 }
 
-const EVENTS: [(&str, NotifyEvent); 4] = [
+const EVENTS: [(&str, NotifyEvent); 5] = [
     ("giveup", NotifyEvent::Giveup),
     ("abort", NotifyEvent::Abort),
     ("dead-letters", NotifyEvent::DeadLetters),
     ("cause-return", NotifyEvent::CauseReturn),
+    ("gate", NotifyEvent::Gate),
 ];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +111,7 @@ impl NotifierConfig {
             policy: policy?,
             categories: None,
             limits,
+            gates: Vec::new(),
         };
         let dead_letters_every = every.unwrap_or(DEFAULT_EVERY);
         Some(Self { name, source, events, dead_letters_every, queue })

@@ -4,7 +4,7 @@ use redrive_core::{Class, FailureBudget, PipelineRules, Preset};
 use redrive_engine::DEFAULT_READ_AHEAD;
 
 use super::{
-    HandlerConfig, LimitsConfig, Policies, PolicyChoice,
+    GateConfig, HandlerConfig, LimitsConfig, Policies, PolicyChoice, gate,
     handler::{HandlerRole, ProgramConfig, codes_of},
     log::UniqueNames,
     reader::{Section, Value},
@@ -41,12 +41,15 @@ pub struct StageConfig {
     /// Default: the preset `stage`.
     pub policy: PolicyChoice,
     pub limits: LimitsConfig,
+    /// The gates that the samples pass before this stage.
+    pub gates: Vec<GateConfig>,
 }
 
 impl PipelineConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
+        gates: &[GateConfig],
         names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", unique_name("pipelines", names));
@@ -65,7 +68,8 @@ impl PipelineConfig {
         let budget = s.get("failure-budget", |value| value.table(read_budget));
         let read_ahead = s.get("read-ahead", whole(1..=MAX_READ_AHEAD));
         let mut stage_names = UniqueNames::default();
-        let stages = s.require_each("stage", |s| StageConfig::read(s, policies, &mut stage_names));
+        let stages =
+            s.require_each("stage", |s| StageConfig::read(s, policies, gates, &mut stage_names));
         Some(Self {
             name: name?,
             source: source?,
@@ -119,11 +123,22 @@ fn read_budget(s: &mut Section<'_>) -> Option<FailureBudget> {
 }
 
 impl StageConfig {
-    fn read(s: &mut Section<'_>, policies: &Policies, names: &mut UniqueNames) -> Option<Self> {
+    /// Where the data of a sample has its key for divided gates.
+    pub fn gate_key(&self) -> Option<&str> {
+        self.gates.iter().find_map(|gate| gate.key.as_deref())
+    }
+
+    fn read(
+        s: &mut Section<'_>,
+        policies: &Policies,
+        gates: &[GateConfig],
+        names: &mut UniqueNames,
+    ) -> Option<Self> {
         let name = s.require("name", unique_name("stages of this pipeline", names));
         let handler = s.require("handler", |value| HandlerConfig::read(value, HandlerRole::Sample));
         let policy = policies.choice(s, Preset::Stage, codes_of(handler.as_ref()));
         let limits = LimitsConfig::read(s);
-        Some(Self { name: name?, handler: handler?, policy: policy?, limits })
+        let gates = gate::stage_gates(s, gates);
+        Some(Self { name: name?, handler: handler?, policy: policy?, limits, gates })
     }
 }

@@ -9,6 +9,7 @@ use redrive_core::{
 use toml::de::DeValue;
 
 use super::{
+    policy_rules,
     reader::{Section, Value},
     value::{duration, list, number, parsed, shorten, whole, word, wrong_name},
 };
@@ -106,7 +107,9 @@ impl Policies {
             return value.refuse(problem, "remove it here");
         }
         // Partitions are retried whatever failed.
-        if preset != Preset::Partition && refuse_unknown_codes(&value, &overrides, codes) {
+        let retriable = overrides.retriable.clone().filter(|_| preset != Preset::Partition);
+        let listed = PolicyOverrides { retriable, ..overrides.clone() };
+        if refuse_unknown_codes(&value, &listed, codes) {
             return None;
         }
         let choice = PolicyChoice::over(preset, name, overrides);
@@ -164,11 +167,14 @@ fn read(s: &mut Section<'_>, preset: Option<Preset>) -> Option<PolicyOverrides> 
         max_deferrals: s.get("max-deferrals", whole(0..=u32::MAX)),
         max_lost: s.get("max-lost", or_none(whole(0..=u32::MAX))),
         max_logical_age: s.get("max-logical-age", or_none(duration)),
+        rules: None,
     };
     let spec = overrides.over(preset.map_or_else(PolicySpec::default, Preset::spec));
-    if let Err(invalid) = Policy::new(spec) {
+    if let Err(invalid) = Policy::new(spec.clone()) {
         report(s, &invalid, comparable, |field| field);
     }
+    let rules = s.each("rule", |s| policy_rules::read(s, &spec, preset.is_some()));
+    let overrides = PolicyOverrides { rules: (!rules.is_empty()).then_some(rules), ..overrides };
     (s.problem_count() == problems_before).then_some(overrides)
 }
 
@@ -181,13 +187,26 @@ fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str
     if overrides.max_logical_age.is_some() && preset != Preset::Partition {
         return Some("`max-logical-age` has no effect: only partitions have a logical date");
     }
-    None
+    let mut rules = overrides.rules.iter().flatten().filter(|_| preset == Preset::Partition);
+    rules.find_map(|rule| {
+        if rule.overrides.retriable.is_some() {
+            return Some("`retriable` of a rule has no effect: every failed partition is retried");
+        }
+        let origin = "`origin` of a rule has no effect: partitions keep the code of a failure";
+        (!rule.when.origins.is_empty()).then_some(origin)
+    })
 }
 
-/// Refuses the names in `retriable` that no failure can have (CLS-8). Returns whether there are any.
+/// Refuses the names in `retriable` and in rules that no failure can have (CLS-8). Returns whether there are any.
 fn refuse_unknown_codes(value: &Value<'_>, overrides: &PolicyOverrides, codes: &[String]) -> bool {
-    let Some(Retriable::Codes(listed)) = &overrides.retriable else { return false };
-    let names = listed.iter().filter_map(|code| match code {
+    let rules = || overrides.rules.iter().flatten();
+    let of_rules = rules().flat_map(|rule| rule.when.codes.iter());
+    let retriable = rules().map(|rule| &rule.overrides).chain([overrides]);
+    let retriable = retriable.filter_map(|overrides| match &overrides.retriable {
+        Some(Retriable::Codes(codes)) => Some(codes),
+        _ => None,
+    });
+    let names = retriable.flatten().chain(of_rules).filter_map(|code| match code {
         Code::Name(name) => Some(name.as_str()),
         Code::Number(_) => None,
     });
@@ -247,7 +266,7 @@ const BACKOFFS: [(&str, Backoff); 3] =
     [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
 
 /// `"none"` removes a limit.
-fn or_none<'a, T>(
+pub(super) fn or_none<'a, T>(
     limit: impl Fn(Value<'a>) -> Option<T>,
 ) -> impl Fn(Value<'a>) -> Option<Option<T>> {
     move |value| match value.node {
@@ -256,7 +275,7 @@ fn or_none<'a, T>(
     }
 }
 
-fn retriable(value: Value<'_>) -> Option<Retriable> {
+pub(super) fn retriable(value: Value<'_>) -> Option<Retriable> {
     match value.node {
         DeValue::Array(_) => list(code)(value).map(Retriable::Codes),
         DeValue::String(_) => {
@@ -271,7 +290,7 @@ fn retriable(value: Value<'_>) -> Option<Retriable> {
     }
 }
 
-fn code(value: Value<'_>) -> Option<Code> {
+pub(super) fn code(value: Value<'_>) -> Option<Code> {
     match value.node {
         DeValue::Integer(_) => whole(0..=u32::MAX)(value).map(Code::Number),
         DeValue::String(_) => parsed(value),

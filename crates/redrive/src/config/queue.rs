@@ -4,7 +4,7 @@ use redrive_core::Preset;
 use redrive_engine::RESERVED_QUEUES;
 
 use super::{
-    HandlerConfig, LimitsConfig, Policies, PolicyChoice,
+    GateConfig, HandlerConfig, LimitsConfig, Policies, PolicyChoice, gate,
     handler::{HandlerRole, codes_of},
     log::UniqueNames,
     reader::Section,
@@ -20,12 +20,15 @@ pub struct QueueConfig {
     /// The categories to process: `None` for all, an empty list for none.
     pub categories: Option<Vec<String>>,
     pub limits: LimitsConfig,
+    /// The gates that the runs pass.
+    pub gates: Vec<GateConfig>,
 }
 
 impl QueueConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
+        gates: &[GateConfig],
         names: &mut UniqueNames,
     ) -> Option<Self> {
         let queue_name = s.require("name", |value| {
@@ -41,6 +44,14 @@ impl QueueConfig {
         let policy = policies.choice(s, Preset::Run, codes_of(handler.as_ref()));
         let categories = s.get("categories", set(name));
         let limits = LimitsConfig::read(s);
-        Some(Self { name: queue_name?, handler: handler?, policy: policy?, categories, limits })
+        let gates = gate::gates(s, gates);
+        Some(Self {
+            name: queue_name?,
+            handler: handler?,
+            policy: policy?,
+            categories,
+            limits,
+            gates,
+        })
     }
 }

@@ -1,10 +1,11 @@
 //! `[[source]]`: partitions, their extractor and their validation.
 
 use redrive_core::Preset;
+use redrive_engine::verdict_code;
 
 use super::{
-    HandlerConfig, LimitsConfig, Policies, PolicyChoice, ScheduleConfig,
-    handler::HandlerRole,
+    GateConfig, HandlerConfig, LimitsConfig, Policies, PolicyChoice, ScheduleConfig, gate,
+    handler::{HandlerRole, codes_of},
     log::UniqueNames,
     reader::{Section, Value},
     value::{number_in, set, text, unique_name, whole},
@@ -35,6 +36,8 @@ pub struct SourceConfig {
     /// The share of claims for backfill while fresh data is pending too.
     pub backfill_share: f64,
     pub limits: LimitsConfig,
+    /// The gates that the partitions pass.
+    pub gates: Vec<GateConfig>,
 }
 
 /// Requirements of a partition, in addition to the built-in checks.
@@ -52,6 +55,7 @@ impl SourceConfig {
     pub(super) fn read(
         s: &mut Section<'_>,
         policies: &Policies,
+        gates: &[GateConfig],
         names: &mut UniqueNames,
     ) -> Option<Self> {
         let name = s.require("name", unique_name("sources", names));
@@ -61,10 +65,15 @@ impl SourceConfig {
             s.require("extract", |value| HandlerConfig::read(value, HandlerRole::Extraction));
         let schema_version = s.get("schema-version", text);
         let validate = s.get("validate", |value| value.table(ValidationConfig::read));
-        let policy = policies.choice(s, Preset::Partition, &[]);
+        let validator = validate.as_ref().and_then(|it: &ValidationConfig| it.handler.as_ref());
+        let stated = [codes_of(extract.as_ref()), codes_of(validator)].concat();
+        let codes: Vec<String> =
+            verdict_code::ALL.map(str::to_owned).into_iter().chain(stated).collect();
+        let policy = policies.choice(s, Preset::Partition, &codes);
         let schedule = s.get("schedule", |value| value.table(ScheduleConfig::read));
         let backfill_share = s.get("backfill-share", number_in(BACKFILL_SHARES));
         let limits = LimitsConfig::read(s);
+        let gates = gate::gates(s, gates);
         Some(Self {
             name: name?,
             customers: customers?,
@@ -76,7 +85,14 @@ impl SourceConfig {
             schedule,
             backfill_share: backfill_share.unwrap_or(BACKFILL_SHARE),
             limits,
+            gates,
         })
+    }
+}
+
+impl SourceConfig {
+    pub(super) fn handlers(&self) -> impl Iterator<Item = &HandlerConfig> {
+        [&self.extract].into_iter().chain(&self.validate.handler)
     }
 }
 

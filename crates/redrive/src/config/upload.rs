@@ -7,7 +7,7 @@ use redrive_core::{PolicyOverrides, Preset};
 use redrive_engine::{DEFAULT_IN_CALL_RETRIES, HttpSpec};
 
 use super::{
-    HandlerConfig, PolicyChoice,
+    GateConfig, HandlerConfig, PolicyChoice, gate,
     handler::HandlerRole,
     http::{conventions, headers, http_url},
     limits::{concurrency, lease, timeout},
@@ -46,10 +46,16 @@ pub struct UploadConfig {
     pub max_in_call_retries: u32,
     /// The waits within a call, and the attempts per item over all calls.
     pub policy: PolicyChoice,
+    /// The gates that the items pass.
+    pub gates: Vec<GateConfig>,
 }
 
 impl UploadConfig {
-    pub(super) fn read(s: &mut Section<'_>, names: &mut UniqueNames) -> Option<Self> {
+    pub(super) fn read(
+        s: &mut Section<'_>,
+        gates: &[GateConfig],
+        names: &mut UniqueNames,
+    ) -> Option<Self> {
         let name = s.require("name", unique_name("uploads", names));
         let url = s.require("url", http_url);
         let headers = s.get("headers", headers);
@@ -62,6 +68,7 @@ impl UploadConfig {
         let disable_retry = s.get("disable-retry", flag);
         let retries = s.get("max-in-call-retries", whole(0..=MAX_IN_CALL_RETRIES));
         let policy = read_policy(s);
+        let gates = gate::gates(s, gates);
         let conventions = conventions(s);
         let mut request = HttpSpec::new(Method::POST, url?);
         request.conventions = conventions;
@@ -78,6 +85,7 @@ impl UploadConfig {
             disable_retry: disable_retry.unwrap_or(false),
             max_in_call_retries: retries.unwrap_or(DEFAULT_IN_CALL_RETRIES),
             policy: policy?,
+            gates,
         })
     }
 }

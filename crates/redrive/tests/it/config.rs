@@ -8,7 +8,7 @@ fn parse(text: &str) -> Result<Config, ConfigReport> {
 
 /// The text has exactly one problem, at that key, and says all of the parts.
 #[track_caller]
-fn wrong(text: &str, key: &str, parts: &[&str]) {
+pub(crate) fn wrong(text: &str, key: &str, parts: &[&str]) {
     let report = parse(text).expect_err("the text has a problem");
     let found: Vec<&str> = report.problems().iter().map(|problem| problem.key.as_str()).collect();
     assert_eq!(found, [key], "{}", report.render(false));
@@ -20,11 +20,11 @@ fn wrong(text: &str, key: &str, parts: &[&str]) {
 
 /// The text is good.
 #[track_caller]
-fn good(text: &str) -> Config {
+pub(crate) fn good(text: &str) -> Config {
     parse(text).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
 
-fn queue(line: &str) -> String {
+pub(crate) fn queue(line: &str) -> String {
     format!("[[queue]]\nname = \"q\"\nhandler = {{ exec = [\"x\"] }}\n{line}\n")
 }
 
@@ -32,7 +32,7 @@ fn handler(handler: &str) -> String {
     format!("[[queue]]\nname = \"q\"\nhandler = {handler}\n")
 }
 
-fn source(line: &str) -> String {
+pub(crate) fn source(line: &str) -> String {
     let key = line.split('=').next().unwrap_or_default().trim();
     let lines = [
         "name = \"s\"",

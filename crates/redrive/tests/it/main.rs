@@ -10,5 +10,7 @@
 
 #[cfg(feature = "config")]
 mod config;
+#[cfg(feature = "config")]
+mod policy_rules;
 #[cfg(feature = "tower")]
 mod tower;

@@ -1,7 +1,7 @@
 //! A command for partitions: the action, its audit context, and which safety checks it overrides.
 
 use redrive_core::clear_terminal;
-use redrive_store::{AuditContext, PartitionAction, PartitionRecord};
+use redrive_store::{AuditContext, Operator, PartitionAction, PartitionRecord, PlanAction};
 
 use crate::partitions::validator::NO_RAW_PARTITION;
 
@@ -29,6 +29,19 @@ impl PartitionCommand {
     pub fn new(action: PartitionAction, audit: AuditContext) -> Self {
         let override_limits = matches!(action, PartitionAction::Retry { clear_terminal: true, .. });
         Self { action, audit, override_limits, allow_missing_raw: false }
+    }
+
+    /// `None` if the action is not about partitions.
+    pub(super) fn of_plan(action: PlanAction, by: &Operator) -> Option<Self> {
+        let audit = AuditContext {
+            by: by.clone(),
+            command: "plan".to_owned(),
+            filter: None,
+            flags: Vec::new(),
+        };
+        let command = Self::new(action.partition()?, audit);
+        let forced = matches!(action, PlanAction::ForcedPartition(_));
+        Some(if forced { command.forced() } else { command })
     }
 
     /// Also changes partitions whose raw data is gone.

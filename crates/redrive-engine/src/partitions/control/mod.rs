@@ -24,7 +24,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{StreamExt, stream};
 use redrive_core::{PartitionId, PartitionKey, PartitionState, RetryForecast};
-use redrive_store::{NamedPartition, PartitionChange, PartitionRecord, Result, Store};
+use redrive_store::{
+    NamedPartition, Operator, PartitionChange, PartitionRecord, PlanAction, Result, Selection,
+    Store,
+};
 
 pub use bulk_change::Sweep;
 pub use command::{PartitionCommand, RunMode};
@@ -34,6 +37,7 @@ pub use selection::{KeyGrid, PartitionSelection};
 
 use crate::partitions::raw::RawSink;
 use outcome::requests_retry;
+use selection::applies_to;
 
 /// Concurrent lookups in the raw sink.
 const RAW_LOOKUPS: usize = 16;
@@ -43,6 +47,14 @@ pub struct Control {
     store: Arc<dyn Store>,
     rules: PartitionRules,
     raw: RawSink,
+}
+
+/// Partitions that a plan must not change now, by id.
+#[derive(Debug, Default)]
+pub(crate) struct PlanRefusals {
+    pub(crate) refused: Vec<(i64, String)>,
+    /// The first one about which the raw sink says nothing, because it cannot be read.
+    pub(crate) unreadable: Option<(i64, String)>,
 }
 
 /// A partition that a command is for.
@@ -105,6 +117,53 @@ impl Control {
             None => SweepTarget::Absent(key.clone()),
         };
         self.apply(command, keys.iter().zip(found).map(target).collect(), mode).await
+    }
+
+    /// What a plan would do to partitions, with the rails of the commands (PAR-8, FIX-4); without those that the selection
+    /// or the action does not mean.
+    pub(crate) async fn judge(
+        &self,
+        action: PlanAction,
+        selection: &Selection,
+        partitions: Vec<PartitionRecord>,
+        by: &Operator,
+    ) -> Vec<(PartitionRecord, ChangeOutcome)> {
+        let Some(command) = PartitionCommand::of_plan(action, by) else { return Vec::new() };
+        let is_meant = |record: &PartitionRecord| {
+            applies_to(command.action, record) && self.rules.selects(selection, record, by.at)
+        };
+        let meant = partitions.into_iter().filter(is_meant);
+        let targets: Vec<SweepTarget> = meant.map(|it| SweepTarget::Found(Box::new(it))).collect();
+        let outcomes = self.plan(&command, &targets).await;
+        let judged = targets.into_iter().zip(outcomes);
+        let judged = judged.filter_map(|(target, outcome)| match target {
+            SweepTarget::Found(record) => Some((*record, outcome.change)),
+            SweepTarget::Absent(_) | SweepTarget::Unread(_) => None,
+        });
+        judged.collect()
+    }
+
+    /// Why a plan must no longer change some of its partitions: their raw data is gone, or their policy has given them up
+    /// since.
+    pub(crate) async fn plan_refusals(
+        &self,
+        action: PlanAction,
+        partitions: Vec<PartitionRecord>,
+        by: &Operator,
+    ) -> PlanRefusals {
+        let mut refusals = PlanRefusals::default();
+        for (partition, outcome) in self.judge(action, &Selection::default(), partitions, by).await
+        {
+            let ChangeOutcome::Refused(refusal) = outcome else { continue };
+            let (id, why) = (partition.id.0, refusal.to_string());
+            if matches!(refusal, ChangeRefusal::RawUnavailable { .. }) {
+                let first = refusals.unreadable.take().filter(|(first, _)| *first < id);
+                refusals.unreadable = first.or(Some((id, why)));
+            } else if refusal.is_overridable() {
+                refusals.refused.push((id, why));
+            }
+        }
+        refusals
     }
 
     /// Applies a command, or plans it in a dry run. One outcome for each target, in their order.

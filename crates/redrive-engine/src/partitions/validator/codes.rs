@@ -24,4 +24,17 @@ pub mod verdict_code {
     pub const REJECTED: &str = "rejected";
     /// The raw sink could not be read.
     pub const RAW_UNREADABLE: &str = "raw_unreadable";
+
+    pub const ALL: [&str; 10] = [
+        NO_RAW_PARTITION,
+        HASH_MISMATCH,
+        COUNT_MISMATCH,
+        BAD_METADATA,
+        BAD_ROW,
+        TOO_FEW_ROWS,
+        TOO_MANY_ROWS,
+        SCHEMA,
+        REJECTED,
+        RAW_UNREADABLE,
+    ];
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use redrive_core::ItemId;
 use redrive_store::{
-    AddedItem, ClaimedGroup, GroupClaim, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items,
-    JournalEntry, NewItem, Operator, Result, Selection, Written,
+    AddedItem, ClaimedGroup, GatePass, GroupClaim, ItemAdmission, ItemCounts, ItemGroup, ItemMove,
+    ItemRecord, Items, JournalEntry, NewItem, Operator, Result, Selection, Written,
 };
 
 use super::faulty_store::FaultyStore;
@@ -55,6 +55,10 @@ impl Items for FaultyStore {
             }
         })
         .await
+    }
+
+    async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>> {
+        self.call("admit_items", self.inner.admit_items(admission)).await
     }
 
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>> {

@@ -1,10 +1,10 @@
 //! Pruning through the gate and the weather.
 
 use async_trait::async_trait;
-use redrive_core::{RunId, SampleId};
+use redrive_core::{PlanId, RunId, SampleId};
 use redrive_store::{
-    AttemptRecord, ExportedUnit, LedgerPlace, PruneFilter, Pruned, Pruning, Result, RunRecord,
-    SampleRecord, UnitKind,
+    AttemptRecord, ExportedUnit, LedgerPlace, PlanPrune, PlanRecord, PruneFilter, Pruned,
+    PrunedPlan, Pruning, Result, RunRecord, SampleRecord, UnitKind,
 };
 
 use super::faulty_store::FaultyStore;
@@ -63,5 +63,27 @@ impl Pruning for FaultyStore {
         samples: &[ExportedUnit],
     ) -> Result<Pruned> {
         self.call("prune_samples", self.inner.prune_samples(key, filter, samples)).await
+    }
+
+    async fn prunable_plans(
+        &self,
+        filter: &PruneFilter,
+        after: PlanId,
+        limit: u32,
+    ) -> Result<Vec<PlanRecord>> {
+        self.call("prunable_plans", self.inner.prunable_plans(filter, after, limit)).await
+    }
+
+    async fn count_prunable_plans(&self, filter: &PruneFilter) -> Result<u64> {
+        self.call("count_prunable_plans", self.inner.count_prunable_plans(filter)).await
+    }
+
+    async fn prune_plan(
+        &self,
+        key: &str,
+        filter: &PruneFilter,
+        plan: &PlanPrune,
+    ) -> Result<PrunedPlan> {
+        self.call("prune_plan", self.inner.prune_plan(key, filter, plan)).await
     }
 }

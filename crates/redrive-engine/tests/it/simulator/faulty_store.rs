@@ -23,6 +23,7 @@ use super::{
     bells::Bells,
     chance::Chance,
     gate::Gate,
+    gate_sightings,
     log::{Held, Log, What},
     mutants::{Mutant, Rule},
     weather::{Fault, Weather, full, unavailable},
@@ -104,7 +105,17 @@ impl Runs for FaultyStore {
 
     async fn claim_runs(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>> {
         self.call("claim_runs", async {
-            let claimed = self.inner.claim_runs(request).await?;
+            let claimed = if request.gates.is_empty() {
+                self.inner.claim_runs(request).await?
+            } else {
+                let (claimed, seen) =
+                    gate_sightings::claim(&*self.inner, request, self.mutant.as_deref()).await?;
+                seen.into_iter().for_each(|seen| self.note(What::AtGate(Box::new(seen))));
+                claimed
+            };
+            if let Some(mutant) = &self.mutant {
+                mutant.forget_permits();
+            }
             self.note(What::Looked { queue: request.queue.clone(), now: request.now });
             for run in &claimed {
                 self.note(What::Claimed {
@@ -125,6 +136,9 @@ impl Runs for FaultyStore {
                 Some(mutant) => mutant.finish_runs(&*self.inner, finishes, now).await?,
                 None => self.inner.finish_runs(finishes, now).await?,
             };
+            for seen in gate_sightings::finished(&*self.inner, finishes, &written).await? {
+                self.note(What::AtGate(Box::new(seen)));
+            }
             for (finish, written) in finishes.iter().zip(&written) {
                 self.note(What::Finished {
                     run: finish.id.0,

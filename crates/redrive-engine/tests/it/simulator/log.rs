@@ -13,7 +13,10 @@ use redrive_store::{
     LeaseRef, Leased, PartitionAction, PartitionChange, RunAction, RunChange, SubmittedRun, Written,
 };
 
-use super::{clock::SimClock, pipelines::SampleNews, weather::Fault};
+use super::{
+    clock::SimClock, gate_sightings::GateSighting, pipelines::SampleNews, plans::PlanNews,
+    weather::Fault,
+};
 
 /// How an execution of a handler ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +51,7 @@ pub(crate) struct Held {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum What {
     /// A client sent a submission, whatever came of it.
     Sent { token: u64 },
@@ -56,6 +59,8 @@ pub(crate) enum What {
     Told { token: u64, answer: SubmittedRun },
     /// The store was told the time, with a claim or a submission: what is due by then is ready.
     Looked { queue: String, now: Timestamp },
+    /// A claim or a finish met a gate.
+    AtGate(Box<GateSighting>),
     /// The store gave a run to a worker.
     Claimed { run: i64, epoch: i64, attempt: u32, until: Timestamp },
     /// The store gave a partition to a worker.
@@ -84,6 +89,8 @@ pub(crate) enum What {
     Ended { execution: usize, how: How },
     /// Something happened to the samples of a pipeline.
     Sample(SampleNews),
+    /// Something happened to the units of a plan.
+    Plan(PlanNews),
     /// A call of the store met a fault; perhaps one that everybody met.
     Fault { call: &'static str, fault: Fault, everybodys: bool },
     /// A worker began.
@@ -105,7 +112,7 @@ pub(crate) enum What {
 }
 
 /// Something that happened, when, and to whom.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Event {
     pub(crate) at: Duration,
     pub(crate) wall: Timestamp,
@@ -161,6 +168,12 @@ impl Log {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = |event: &&Event| matches!(event.what, What::Sample(SampleNews::Ended { .. }));
         events.iter().filter(ended).count()
+    }
+
+    /// How often something happened to the units of plans so far.
+    pub(crate) fn plan_news(&self) -> usize {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.iter().filter(|event| matches!(event.what, What::Plan(_))).count()
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {

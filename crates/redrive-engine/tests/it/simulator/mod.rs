@@ -13,7 +13,7 @@
 //! waiting for a server of another process looks like that: a world on PostgreSQL would not replay.
 //!
 //! There are worlds of runs, of partitions (with extractors, validators, daemons, operators and
-//! consumers), of uploads, of pipelines, and of everything at once. All stand on the same ground: clocks,
+//! consumers), of uploads, of pipelines, of plans, of runs behind gates, and of everything at once. All stand on the same ground: clocks,
 //! weather, the way to the store, and processes that come and go.
 
 mod chance;
@@ -22,6 +22,7 @@ mod clock;
 mod log;
 
 mod bells;
+mod faulty_gates;
 mod faulty_items;
 mod faulty_partitions;
 mod faulty_pipelines;
@@ -52,6 +53,11 @@ mod item_mutants;
 mod lost_answers;
 mod partitions;
 mod pipelines;
+mod plans;
 mod uploads;
+
+mod gate_judges;
+mod gate_sightings;
+mod gates;
 
 mod mixed;

@@ -90,6 +90,36 @@ pub(crate) enum Rule {
     CauseCounted,
     /// A failed attempt is counted once by its cause.
     CauseCountedOnce,
+    /// A plan changes each unit at most once.
+    UnitChangedOnce,
+    /// A plan changes no unit that it does not list.
+    FrozenListKept,
+    /// A plan changes no unit that has changed since.
+    FrozenStateGuards,
+    /// A plan changes as many units as its pace allows.
+    PaceKept,
+    /// A plan waits for its canary.
+    CanaryAwaited,
+    /// A plan stops if its canary fails.
+    CanaryJudged,
+    /// A paused plan changes nothing.
+    PausedPlanWaits,
+    /// An undo leaves units alone that have started.
+    StartedIsKept,
+    /// A claim takes nothing behind a closed gate.
+    GateKept,
+    /// A refusal closes the gate.
+    RefusalCloses,
+    /// A unit that is let through counts until its lease ends.
+    PermitKept,
+    /// It does not count any longer.
+    PermitEnds,
+    /// A claim takes what is behind open gates.
+    OpenServed,
+    /// A unit behind a gate with a rate has a start time.
+    RateKept,
+    /// A claim says under which epoch of a gate a unit was let through.
+    PermitTold,
 }
 
 impl Rule {
@@ -114,6 +144,13 @@ impl Rule {
                 | Self::KeptUnderNewEpoch
                 | Self::CauseCounted
                 | Self::CauseCountedOnce
+                | Self::UnitChangedOnce
+                | Self::FrozenListKept
+                | Self::FrozenStateGuards
+                | Self::PausedPlanWaits
+                | Self::StartedIsKept
+                | Self::PermitKept
+                | Self::PermitEnds
         )
     }
 }
@@ -189,6 +226,13 @@ impl Mutant {
         }
     }
 
+    /// Removes the permits of all units, so that further ones are let through.
+    pub(super) fn forget_permits(&self) {
+        if self.breaks(Rule::PermitKept) {
+            self.execute("DELETE FROM gate_permits", ());
+        }
+    }
+
     pub(crate) async fn submit_runs(
         &self,
         store: &dyn Store,
@@ -215,10 +259,21 @@ impl Mutant {
                 Rule::StaleLease => self.revive(store, finish).await?,
                 Rule::CountedOnce if self.strikes() => finish.history.counted += 1,
                 Rule::FullWait if self.strikes() => shorten(finish),
+                Rule::RefusalCloses if self.strikes() => finish.gates = None,
                 _ => {}
             }
         }
+        let keeps_permits = self.breaks(Rule::PermitEnds);
+        if keeps_permits {
+            self.execute("DROP VIEW live_permits", ());
+            self.execute("CREATE VIEW live_permits AS SELECT * FROM gate_permits", ());
+            self.execute("CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM gate_permits", ());
+        }
         let written = store.finish_runs(&changed, now).await?;
+        if keeps_permits {
+            self.execute("INSERT OR IGNORE INTO gate_permits SELECT * FROM kept", ());
+            self.execute("DROP TABLE kept", ());
+        }
         changed.iter().for_each(|finish| self.miscount(UnitKind::Run, finish.id.0));
         if self.breaks(Rule::LedgerRow) {
             for finish in &changed {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::{Backoff, Code, Jitter, Policy, PolicySpec, Retriable};
 use redrive_engine::{Handler, Queue, WorkerLimits};
-use redrive_store::Categories;
+use redrive_store::{Categories, GateRules};
 
 use super::chance::Chance;
 
@@ -19,6 +19,7 @@ pub(crate) struct QueuePlan {
     pub(crate) categories: Categories,
     pub(crate) limits: WorkerLimits,
     pub(crate) time_limit: Duration,
+    pub(crate) gates: GateRules,
 }
 
 /// Which kinds of trouble a world knows.
@@ -98,7 +99,8 @@ impl QueuePlan {
         };
         let time_limit = chance.millis(lease / 3, lease * 4);
         let policy = policy(chance);
-        Self { name: format!("q{number}"), policy, categories, limits, time_limit }
+        let (name, gates) = (format!("q{number}"), GateRules::default());
+        Self { name, policy, categories, limits, time_limit, gates }
     }
 
     pub(crate) fn allows(&self, category: &str) -> bool {
@@ -116,6 +118,7 @@ impl QueuePlan {
             policy: self.policy.clone(),
             time_limit: self.time_limit,
             limits: self.limits,
+            gates: self.gates.clone(),
         }
     }
 }
@@ -152,6 +155,7 @@ pub(super) fn policy(chance: &mut Chance) -> Policy {
         max_deferrals: chance.between(1, 4) as u32,
         max_lost: chance.one_in(3).then(|| chance.between(1, 4) as u32),
         max_logical_age: None,
+        rules: Vec::new(),
     })
     .unwrap()
 }

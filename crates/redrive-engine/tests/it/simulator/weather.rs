@@ -25,10 +25,16 @@ pub(crate) struct Conditions {
     pub(crate) everybodys: bool,
 }
 
-const CLAIMS: &[&str] =
-    &["claim_runs", "claim_partitions", "claim_samples", "claim_feeds", "claim_group"];
+const CLAIMS: &[&str] = &[
+    "claim_runs",
+    "claim_partitions",
+    "claim_samples",
+    "claim_feeds",
+    "claim_group",
+    "claim_plans",
+];
 
-/// The calls of workers that write.
+/// The calls of workers, executors and clients that write.
 const WRITES: &[&str] = &[
     "claim_runs",
     "claim_partitions",
@@ -47,6 +53,17 @@ const WRITES: &[&str] = &[
     "increment_upload_attempts",
     "move_items",
     "submit_runs",
+    "claim_plans",
+    "renew_plan",
+    "release_plan",
+    "step_plan",
+    "settle_plan",
+    "undo_plan",
+    "end_plan",
+    "change_plan",
+    "create_plan",
+    "add_plan_units",
+    "freeze_plan",
 ];
 
 impl Conditions {

@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::JitterSeed;
 use redrive_engine::{Engine, Until};
-use redrive_store::WorkerId;
+use redrive_store::{GateRules, WorkerId};
 
 use super::{
     chance::Chance,
+    gates,
     ground::{Ground, Left, Process, STUCK, Trouble, in_virtual_time},
     lived::Lived,
     mutants::Rule,
@@ -18,8 +19,17 @@ use super::{
 
 /// Lets the world of a seed live, with a store that breaks a rule if one is given.
 pub(crate) fn live(seed: u64, broken: Option<Rule>) -> Lived {
+    live_in(seed, broken, GateRules::default())
+}
+
+/// The same behind gates.
+pub(crate) fn live_behind_gates(seed: u64, broken: Option<Rule>) -> Lived {
+    live_in(seed, broken, gates::rules(seed))
+}
+
+fn live_in(seed: u64, broken: Option<Rule>, gates: GateRules) -> Lived {
     in_virtual_time(async {
-        let mut world = World::new(seed, broken);
+        let mut world = World::new(seed, broken, &gates);
         for _ in 0..world.queues.plan.workers {
             world.start_worker(Until::Stopped);
         }
@@ -37,9 +47,14 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, broken: Option<Rule>) -> Self {
+    fn new(seed: u64, broken: Option<Rule>, gates: &GateRules) -> Self {
         let mut chance = Chance::new(seed);
-        let plan = Plan::new(&mut chance);
+        let mut plan = Plan::new(&mut chance);
+        plan.queues.iter_mut().for_each(|queue| queue.gates = gates.clone());
+        if !gates.is_empty() {
+            // Each refusal may stop all of them for a minute.
+            plan.submissions = plan.submissions.min(30);
+        }
         let mut ground = Ground::new(chance, broken);
         let queues = Queues::new(seed, plan, &mut ground);
         Self { ground, queues }

@@ -45,7 +45,7 @@ impl Operators {
         let action = some_wish(&mut chance);
         let selection = self.some_selection(source, action, &mut chance);
         let filter = match &selection {
-            PartitionSelection::Filter(filter) => Some((**filter).clone()),
+            PartitionSelection::Filter(filter) => Some(filter.to_json().to_string()),
             PartitionSelection::Grid(_) => None,
         };
         let by = Operator { actor: self.who.clone(), at: self.clock.now(), reason: None };

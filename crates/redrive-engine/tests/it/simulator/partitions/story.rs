@@ -249,6 +249,7 @@ fn too_early(
         first_attempt_at: told.first_attempt_at,
         logical_date: key.logical_date(),
         asked: None,
+        failure: None,
     };
     let forecast = rules.forecast_failed(key, failed, at);
     match forecast {

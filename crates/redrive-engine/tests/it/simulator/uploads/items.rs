@@ -103,6 +103,7 @@ impl Uploader for Sender {
             let step = ItemMove {
                 rejection_reason: failure.as_ref().map(|failure| failure.message().clone()),
                 attempt: Some(ItemAttempt {
+                    gates: None,
                     started_at,
                     failure: failure.clone(),
                     worker: self.name.clone(),

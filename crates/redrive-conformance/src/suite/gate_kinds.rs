@@ -1,0 +1,275 @@
+//! Gates before partitions and samples.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::{Failure, GateSettings, GateStatus, ItemEvent, ItemId, SampleId};
+use redrive_store::{
+    ClaimedGroup, ClaimedPartition, ClaimedSample, DeclaredGate, GateOrder, GatePlace, GateRule,
+    GateRules, GroupClaim, ItemAdmission, ItemAttempt, ItemGroup, ItemMove, ItemPass, LeaseRef,
+    LeaseRelease, Leased, NewItem, NewSample, PartitionClaim, PartitionVerdict, PassedGates,
+    PermitHolder, SampleClaim, SampleCompletion, UnitKind, WorkerId, Written,
+};
+
+use super::{
+    Fixture,
+    items::item,
+    partition_samples::{BACKFILL, accepted, claim_of, key, verdict},
+    pipeline_samples::{answered, claim_at, ended, new_run, retried, sample_lease},
+    samples::{at, operator},
+};
+
+/// Long after the test.
+const FOR_LONG: SignedDuration = SignedDuration::from_hours(24 * 365 * 100);
+
+fn rules(is_keyed: bool, concurrency: Option<u32>) -> GateRules {
+    let (base, cap) = (Duration::from_secs(10), Duration::from_secs(600));
+    let settings = GateSettings::new(None, concurrency, None, base, cap).expect("valid");
+    Arc::new([GateRule { name: "api".to_owned(), is_keyed, settings }])
+}
+
+fn partitions_behind(gates: &GateRules, limit: u32, now: Timestamp) -> PartitionClaim {
+    let lease_until = now + FOR_LONG;
+    PartitionClaim { gates: gates.clone(), lease_until, ..claim_of(limit, limit, now) }
+}
+
+fn limited(seconds: u64) -> PartitionVerdict {
+    let failure = Failure::http(429, Some(Duration::from_secs(seconds)), "slow down");
+    PartitionVerdict::Rejected { failure }
+}
+
+/// Samples whose data has a customer.
+fn lines_of(customers: &[&str]) -> Vec<NewSample> {
+    let sample = |(line, customer): (u64, &&str)| {
+        let data = Ok(format!("{{\"customer\": \"{customer}\"}}"));
+        NewSample { line, data, hash: None }
+    };
+    (1..).zip(customers).map(sample).collect()
+}
+
+fn samples_behind(gates: &GateRules, stage: u32, limit: u32, now: Timestamp) -> SampleClaim {
+    let gate_key = gates[0].is_keyed.then(|| "/customer".to_owned());
+    let lease_until = now + FOR_LONG;
+    SampleClaim { gates: gates.clone(), gate_key, lease_until, ..claim_at(stage, limit, now) }
+}
+
+fn ids(claimed: &[ClaimedSample]) -> Vec<SampleId> {
+    claimed.iter().map(|sample| sample.id).collect()
+}
+
+fn customers(claimed: &[ClaimedPartition]) -> Vec<&str> {
+    claimed.iter().map(|partition| partition.key.customer_id()).collect()
+}
+
+impl Fixture {
+    async fn declare_for(&self, gates: &GateRules, kind: UnitKind, place: &str) {
+        let declared = DeclaredGate {
+            name: "api".to_owned(),
+            per: gates[0].is_keyed.then(|| "customer".to_owned()),
+            key: (kind == UnitKind::Sample).then(|| "/customer".to_owned()),
+            places: vec![GatePlace { kind, place: place.to_owned() }],
+        };
+        self.store.declare_gates(&[declared]).await.expect("declared");
+    }
+
+    async fn judge_behind(
+        &self,
+        gates: &GateRules,
+        claimed: &ClaimedPartition,
+        now: Timestamp,
+        judged: PartitionVerdict,
+    ) {
+        let mut finish = verdict(claimed, now, judged);
+        let key = claimed.key.customer_id().to_owned();
+        finish.gates = Some(PassedGates { rules: gates.clone(), key });
+        let written = self.store.finish_partitions(&[finish]).await.expect("answered");
+        assert_eq!(written, [Written::Applied]);
+    }
+
+    async fn end_behind_gate(
+        &self,
+        gates: &GateRules,
+        sample: &ClaimedSample,
+        key: &str,
+        now: Timestamp,
+        completion: SampleCompletion,
+    ) {
+        let mut finish = ended(sample, 0, now, completion);
+        finish.gates = Some(PassedGates { rules: gates.clone(), key: key.to_owned() });
+        let written = self.store.finish_samples(&[finish]).await.expect("answered");
+        assert!(written[0].is_applied(), "{written:?}");
+    }
+
+    async fn status_of(&self, key: &str) -> GateStatus {
+        let row = self.store.gate_rows(&[("api", key)]).await.expect("read").pop();
+        row.map_or(GateStatus::Open, |row| row.state.status)
+    }
+}
+
+// GAT-1, GAT-2, GAT-3, GAT-4
+pub async fn a_rate_limited_partition_closes_the_gate_for_its_customer(f: &Fixture) {
+    let gates = rules(true, None);
+    f.declare_for(&gates, UnitKind::Partition, "ads").await;
+    let days = |customer: &str, days: u32| -> Vec<_> {
+        (1..=days).map(|day| key(customer, &format!("2026-03-{day:02}"))).collect()
+    };
+    f.ask_for(&[days("acme", 4), days("bolt", 2)].concat(), at(1)).await;
+    let held = f.claim_partitions(&partitions_behind(&gates, 2, at(2))).await;
+    assert_eq!(customers(&held), ["acme"; 2]);
+    assert!(!held[0].pass.has_permit, "an open gate without limits notes nothing");
+    f.judge_behind(&gates, &held[0], at(3), limited(30)).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Closed);
+    assert_eq!(f.store.waiting_behind("api", "acme").await.expect("read"), 2);
+
+    let others = f.claim_partitions(&partitions_behind(&gates, 9, at(4))).await;
+    assert_eq!(customers(&others), ["bolt"; 2], "other customers go on");
+    f.judge_behind(&gates, &held[1], at(5), accepted(1)).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Closed, "it was started before");
+    let probe = f.claim_partitions(&partitions_behind(&gates, 9, at(34))).await;
+    assert_eq!(customers(&probe), ["acme"], "one probe");
+    assert!(probe[0].pass.has_permit);
+    let holder = PermitHolder { kind: UnitKind::Partition, lease: probe[0].lease };
+    assert_eq!(f.store.gate_permits("api", "acme", 9).await.expect("read"), [holder]);
+    assert_eq!(f.claim_partitions(&partitions_behind(&gates, 9, at(35))).await, []);
+    f.judge_behind(&gates, &probe[0], at(36), accepted(1)).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Ramping);
+    assert_eq!(f.claim_partitions(&partitions_behind(&gates, 9, at(37))).await.len(), 1);
+}
+
+// GAT-5
+pub async fn partitions_keep_to_a_concurrency_over_both_lanes(f: &Fixture) {
+    let gates = rules(true, Some(2));
+    f.declare_for(&gates, UnitKind::Partition, "ads").await;
+    let day = |customer: &str, day: u32| key(customer, &format!("2026-03-{day:02}"));
+    f.ask_for(&(1..=3).map(|n| day("acme", n)).collect::<Vec<_>>(), at(1)).await;
+    let backfill: Vec<_> = (4..=6).flat_map(|n| [day("acme", n), day("bolt", n)]).collect();
+    f.change_all(BACKFILL, &backfill, at(2)).await;
+    let claimed = f.claim_partitions(&partitions_behind(&gates, 9, at(3))).await;
+    let of = |customer: &str| customers(&claimed).iter().filter(|it| **it == customer).count();
+    assert_eq!((of("acme"), of("bolt")), (2, 2));
+    assert_eq!(f.claim_partitions(&partitions_behind(&gates, 9, at(3))).await, []);
+}
+
+// GAT-1, GAT-3, GAT-4
+pub async fn a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data(f: &Fixture) {
+    let gates = rules(true, None);
+    f.declare_for(&gates, UnitKind::Sample, "p/clean").await;
+    let feed = f.reading(&new_run()).await;
+    f.feed(feed, &lines_of(&["acme", "acme", "bolt", "acme", "bolt"]), true).await;
+    let first = f.samples(&samples_behind(&gates, 0, 1, at(2))).await;
+    let wait = Duration::from_secs(30);
+    f.end_behind_gate(&gates, &first[0], "acme", at(3), retried(at(3), wait, false)).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Closed);
+    let others = f.samples(&samples_behind(&gates, 0, 9, at(4))).await;
+    assert_eq!(others.len(), 2, "the samples of bolt");
+    assert_eq!(f.store.waiting_behind("api", "acme").await.expect("read"), 2);
+
+    let probe = f.samples(&samples_behind(&gates, 0, 9, at(34))).await;
+    assert_eq!(ids(&probe), ids(&first), "a due retry comes first, and is the probe");
+    let holder = PermitHolder { kind: UnitKind::Sample, lease: sample_lease(&probe[0]) };
+    assert_eq!(f.store.gate_permits("api", "acme", 9).await.expect("read"), [holder]);
+    assert_eq!(f.samples(&samples_behind(&gates, 0, 9, at(34))).await, []);
+    f.end_behind_gate(&gates, &probe[0], "acme", at(35), answered("{\"customer\": \"bolt\"}"))
+        .await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Open, "one ran when it closed");
+    assert_eq!(f.samples(&samples_behind(&gates, 0, 9, at(36))).await.len(), 2);
+    // At the next stage the sample has the key of its new data.
+    f.store
+        .order_gate("api", "acme", &GateOrder::Close { until: None }, &operator(at(37)))
+        .await
+        .expect("closed");
+    assert_eq!(ids(&f.samples(&samples_behind(&gates, 1, 9, at(38))).await), ids(&probe));
+}
+
+// GAT-1, GAT-2, GAT-3, GAT-4, GAT-5
+pub async fn items_pass_gates_with_their_group_as_the_key(f: &Fixture) {
+    let gates = rules(true, Some(3));
+    f.declare_for(&gates, UnitKind::Item, "photos").await;
+    let group = ItemGroup { upload: "photos".to_owned(), group: "acme".to_owned() };
+    let new: Vec<NewItem> =
+        (0..5).map(|n| NewItem { group: group.clone(), ..item(&format!("{n}.jpg")) }).collect();
+    let ids = f.add(&new).await;
+    let (owner, lease_until) = (WorkerId("w1".to_owned()), at(0) + FOR_LONG);
+    let claim = GroupClaim { group: group.clone(), owner: owner.clone(), now: at(1), lease_until };
+    let ClaimedGroup::Held(lease) = f.store.claim_group(&claim).await.expect("claimed") else {
+        panic!("nobody else has the group")
+    };
+    let admit = async |items: &[ItemId], now| {
+        let (group, items, owner) = (group.group.clone(), items.to_vec(), owner.clone());
+        let epoch = lease.epoch;
+        let admission = ItemAdmission { gates: gates.clone(), group, items, epoch, owner, now };
+        f.store.admit_items(&admission).await.expect("answered").len()
+    };
+    let sent = |id: ItemId, failure: Option<Failure>, now| {
+        let event = match failure {
+            Some(_) => ItemEvent::RejectAttempt,
+            None => ItemEvent::Acknowledge,
+        };
+        let passed = PassedGates { rules: gates.clone(), key: "acme".to_owned() };
+        let gates = Some(ItemPass { passed, epoch: lease.epoch });
+        let (worker, after) = (owner.0.clone(), None);
+        let attempt = ItemAttempt { started_at: now, failure, worker, after, gates };
+        ItemMove { attempt: Some(attempt), ..ItemMove::new(id, event, now) }
+    };
+    assert_eq!(admit(&ids, at(2)).await, 3, "as many as may be sent at once");
+    assert_eq!(admit(&ids[3..], at(2)).await, 0);
+    let limited = Failure::http(429, Some(Duration::from_secs(30)), "slow down");
+    let moves = [sent(ids[0], None, at(3)), sent(ids[1], Some(limited), at(3))];
+    let written = f.store.move_items(&moves).await.expect("answered");
+    assert_eq!(written, [Written::Applied; 2]);
+    assert_eq!(f.status_of("acme").await, GateStatus::Closed);
+    assert_eq!(admit(&ids[3..], at(4)).await, 0);
+    let permits = f.store.gate_permits("api", "acme", 9).await.expect("read");
+    let lease_of = |id: ItemId| LeaseRef { id: id.0, epoch: lease.epoch };
+    let holder = |id| PermitHolder { kind: UnitKind::Item, lease: lease_of(id) };
+    assert_eq!(permits, [holder(ids[2])], "still being sent");
+    let release = LeaseRelease { lease, owner: owner.clone(), why: "shutdown".to_owned() };
+    let released = f.store.release_leases(Leased::Group, &[release], at(5)).await;
+    assert_eq!(released.expect("answered"), [Written::Applied]);
+    let ClaimedGroup::Held(lease) = f.store.claim_group(&claim).await.expect("claimed") else {
+        panic!("nobody else has the group")
+    };
+    let again = ItemAdmission {
+        gates: gates.clone(),
+        group: "acme".to_owned(),
+        items: ids[1..].to_vec(),
+        epoch: lease.epoch,
+        owner,
+        now: at(34),
+    };
+    assert_eq!(f.store.admit_items(&again).await.expect("answered").len(), 1, "one probe");
+}
+
+// GAT-4, GAT-5
+pub async fn a_lost_unit_of_any_kind_gives_back_its_place(f: &Fixture) {
+    let gates = rules(false, Some(1));
+    f.declare_for(&gates, UnitKind::Sample, "p/clean").await;
+    let feed = f.reading(&new_run()).await;
+    f.feed(feed, &lines_of(&["a", "b"]), true).await;
+    let held = f.samples(&samples_behind(&gates, 0, 9, at(2))).await;
+    assert_eq!(held.len(), 1);
+    f.ask_for(&[key("acme", "2026-03-01")], at(1)).await;
+    assert_eq!(f.claim_partitions(&partitions_behind(&gates, 9, at(3))).await, [], "one gate");
+    let release = |lease: LeaseRef| LeaseRelease {
+        lease,
+        owner: WorkerId("w1".to_owned()),
+        why: "shutdown".to_owned(),
+    };
+    let lease = sample_lease(&held[0]);
+    let kind = Leased::Sample;
+    let released = f.store.release_leases(kind, &[release(lease)], at(4)).await.expect("answered");
+    assert_eq!(released, [Written::Applied]);
+    let taken = f.claim_partitions(&partitions_behind(&gates, 9, at(5))).await;
+    assert_eq!(taken.len(), 1, "the place of the sample");
+    assert_eq!(f.samples(&samples_behind(&gates, 0, 9, at(5))).await, []);
+    let kind = Leased::Partition;
+    let released = f.store.release_leases(kind, &[release(taken[0].lease)], at(6)).await;
+    assert_eq!(released.expect("answered"), [Written::Applied]);
+    assert_eq!(f.samples(&samples_behind(&gates, 0, 9, at(7))).await.len(), 1);
+}
+
+impl Fixture {
+    async fn samples(&self, claim: &SampleClaim) -> Vec<ClaimedSample> {
+        self.store.claim_samples(claim).await.expect("claimed")
+    }
+}

@@ -1,0 +1,200 @@
+//! Gates that two hosts share.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use redrive_core::{Failure, GateSettings};
+use redrive_engine::{
+    Call, Clock, Engine, Handler, Outcome, Queue, Stopper, SystemClock, Until, handler_fn,
+};
+use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
+use redrive_store::{Categories, GateRule, NewRun, PageLimit, Selection, Store};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::program::soon;
+
+const HOSTS: usize = 2;
+const CONCURRENCY: usize = 4;
+
+async fn store_with(runs: u32) -> Arc<dyn Store> {
+    let now = SystemClock.now();
+    let store = SqliteStore::open(Location::Memory, SqliteOptions::default(), now).unwrap();
+    let new: Vec<NewRun> =
+        (0..runs).map(|n| NewRun::new("jobs", &json!(n), now).unwrap()).collect();
+    let store: Arc<dyn Store> = Arc::new(store);
+    store.submit_runs(&new, now).await.unwrap();
+    store
+}
+
+/// Drains the queue with as many engines as there are hosts.
+async fn drain(store: &Arc<dyn Store>, settings: GateSettings, handler: Arc<dyn Handler>) {
+    let gate = GateRule { name: "api".to_owned(), is_keyed: true, settings };
+    let mut hosts = tokio::task::JoinSet::new();
+    for _ in 0..HOSTS {
+        let queue = Queue::new("jobs", handler.clone())
+            .with_concurrency(CONCURRENCY)
+            .with_gates(vec![gate.clone()]);
+        let engine = Engine::new(store.clone()).with_queue(queue);
+        hosts.spawn(async move {
+            let (_stopper, stop) = Stopper::new();
+            engine.run(stop, Until::Drained).await.unwrap();
+        });
+    }
+    soon(hosts.join_all()).await;
+}
+
+fn answered() -> Outcome {
+    Outcome::Answered { value: None, verdict: None }
+}
+
+/// `concurrency`, `rate`.
+fn limits(concurrency: Option<u32>, rate: Option<&str>) -> GateSettings {
+    let rate = rate.map(|rate| rate.parse().unwrap());
+    GateSettings::new(rate, concurrency, None, Duration::from_secs(1), Duration::from_secs(2))
+        .unwrap()
+}
+
+async fn attempts(store: &Arc<dyn Store>) -> Vec<u32> {
+    let limit = PageLimit::without_data(1_000);
+    let runs = store.runs_page(&Selection::default(), redrive_core::RunId(0), limit).await;
+    runs.unwrap().iter().map(|run| run.attempts).collect()
+}
+
+// GAT-2, GAT-3, GAT-4
+#[tokio::test]
+async fn one_refusal_stops_all_hosts_and_nothing_behind_it_is_counted() {
+    let store = store_with(200).await;
+    let closed_until: Arc<Mutex<Option<Instant>>> = Arc::default();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let handler = handler_fn({
+        let refused = refused.clone();
+        move |_: Call| {
+            let until = *closed_until
+                .lock()
+                .unwrap()
+                .get_or_insert_with(|| Instant::now() + Duration::from_millis(900));
+            let outcome = if Instant::now() < until {
+                refused.fetch_add(1, Ordering::SeqCst);
+                Outcome::Failed(Failure::http(429, Some(Duration::from_secs(1)), "slow down"))
+            } else {
+                answered()
+            };
+            async { outcome }
+        }
+    });
+    drain(&store, limits(None, None), handler).await;
+    let refused = refused.load(Ordering::SeqCst);
+    // What ran at once, and what each host had claimed ahead and started before it learned of the closing.
+    assert!(refused <= 4 * HOSTS * CONCURRENCY, "{refused} of 200 runs were refused");
+    let attempts = attempts(&store).await;
+    assert_eq!(attempts.len(), 200);
+    let twice = attempts.iter().filter(|attempts| **attempts == 2).count();
+    assert_eq!((twice, attempts.iter().max()), (refused, Some(&2)), "the others were not tried");
+    let gate = store.gate_rows(&[("api", "")]).await.unwrap().pop().unwrap();
+    assert!(gate.is_open() && gate.held == 0, "{gate:?}");
+    let told =
+        store.journal_page(&redrive_store::JournalFilter::default(), 0, 1_000).await.unwrap();
+    let told: Vec<&str> = told.iter().map(|row| row.entry.action.as_str()).collect();
+    let told: Vec<&&str> = told.iter().filter(|action| action.starts_with("gate.")).collect();
+    assert_eq!(told, [&"gate.closed", &"gate.opened"]);
+}
+
+// GAT-5
+#[tokio::test]
+async fn no_more_run_at_once_on_all_hosts_than_the_gate_allows() {
+    let store = store_with(120).await;
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let handler = handler_fn({
+        let most = most.clone();
+        move |_: Call| {
+            let (running, most) = (running.clone(), most.clone());
+            async move {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                running.fetch_sub(1, Ordering::SeqCst);
+                answered()
+            }
+        }
+    });
+    drain(&store, limits(Some(3), None), handler).await;
+    assert!(most.load(Ordering::SeqCst) <= 3, "{most:?}");
+    assert_eq!(attempts(&store).await, vec![1; 120]);
+}
+
+// GAT-5
+#[tokio::test]
+async fn no_second_has_more_starts_on_all_hosts_than_the_rate() {
+    let store = store_with(150).await;
+    let starts: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let handler = handler_fn({
+        let starts = starts.clone();
+        move |_: Call| {
+            starts.lock().unwrap().push(Instant::now());
+            async { answered() }
+        }
+    });
+    drain(&store, limits(None, Some("100/s")), handler).await;
+    assert_eq!(attempts(&store).await, vec![1; 150]);
+    let mut starts = starts.lock().unwrap().clone();
+    starts.sort_unstable();
+    for (first, from) in starts.iter().enumerate() {
+        let until = *from + Duration::from_secs(1);
+        let within = starts[first..].iter().take_while(|at| **at < until).count();
+        assert!(within <= 100, "{within} starts within a second");
+    }
+}
+
+// GAT-2: an order, and a queue that does not name the gate.
+#[tokio::test]
+async fn a_gate_that_is_closed_by_command_keeps_only_its_own_queues_back() {
+    let store = store_with(3).await;
+    let now = SystemClock.now();
+    store.submit_runs(&[NewRun::new("free", &json!(1), now).unwrap()], now).await.unwrap();
+    let gate = GateRule { name: "api".to_owned(), is_keyed: false, settings: limits(None, None) };
+    let handler = handler_fn(|_: Call| async { answered() });
+    let engine = Engine::new(store.clone())
+        .with_queue(Queue::new("jobs", handler.clone()).with_gates(vec![gate]))
+        .with_queue(Queue::new("free", handler));
+    let (stopper, stop) = Stopper::new();
+    let place =
+        redrive_store::GatePlace { kind: redrive_store::UnitKind::Run, place: "jobs".to_owned() };
+    let declared = redrive_store::DeclaredGate {
+        name: "api".to_owned(),
+        per: None,
+        key: None,
+        places: vec![place],
+    };
+    store.declare_gates(&[declared]).await.unwrap();
+    let by = redrive_store::Operator { actor: "ann".to_owned(), at: now, reason: None };
+    let close = redrive_store::GateOrder::Close { until: None };
+    store.order_gate("api", "", &close, &by).await.unwrap();
+    let running = tokio::spawn(async move { engine.run(stop, Until::Stopped).await });
+    let free = async {
+        loop {
+            let left = store.backlog("free", &Categories::All).await.unwrap();
+            if !left.ready && !left.held {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(free).await;
+    assert_eq!(store.waiting_behind("api", "").await.unwrap(), 3);
+    store.order_gate("api", "", &redrive_store::GateOrder::Open, &by).await.unwrap();
+    let jobs = async {
+        while store.waiting_behind("api", "").await.unwrap() > 0
+            || store.backlog("jobs", &Categories::All).await.unwrap().held
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(jobs).await;
+    stopper.stop();
+    soon(running).await.unwrap().unwrap();
+}

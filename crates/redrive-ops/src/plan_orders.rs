@@ -1,0 +1,90 @@
+//! Orders to plans, with the refusals in words, and plans as they are shown.
+
+use redrive_core::{InvalidPlanSettings, PlanId, PlanStatus};
+use redrive_engine::{plan_waits_for, plan_waits_for_raw};
+use redrive_store::{Operator, PlanChange, PlanOrder, PlanRecord, Result, UnitKind};
+
+use crate::Ops;
+
+/// Why an order to a plan was not carried out; nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OrderRefusal {
+    Unknown,
+    /// The plan cannot be applied with these settings.
+    Invalid(InvalidPlanSettings),
+    Refused {
+        why: String,
+        /// What to do instead.
+        next: String,
+    },
+}
+
+impl Ops {
+    /// Gives an order to a plan.
+    pub async fn order_plan(
+        &self,
+        id: PlanId,
+        order: &PlanOrder,
+        by: &Operator,
+    ) -> Result<std::result::Result<(), OrderRefusal>> {
+        if *order == PlanOrder::Undo {
+            let plan = self.store().plans_by_id(&[id]).await?.pop();
+            if let Some(plan) = plan.filter(|plan| !plan.action.can_be_undone()) {
+                let next = match plan.action.inverse() {
+                    Some(command) => format!("`redrive {command}` takes it back"),
+                    None => format!("`redrive plan show {id}` shows its units"),
+                };
+                let why = format!("{} cannot be undone; nothing was changed", plan.action.name());
+                return Ok(Err(OrderRefusal::Refused { why, next }));
+            }
+        }
+        Ok(match self.store().change_plan(id, order, by).await? {
+            PlanChange::Done(_) => Ok(()),
+            PlanChange::Unknown => Err(OrderRefusal::Unknown),
+            PlanChange::Invalid(invalid) => Err(OrderRefusal::Invalid(invalid)),
+            PlanChange::Refused(status) => Err(OrderRefusal::Refused {
+                why: format!("plan {id} is {status}; nothing was changed"),
+                next: next_step(id, status),
+            }),
+            PlanChange::NotFrozen => Err(OrderRefusal::Refused {
+                why: format!("the list of plan {id} is not complete; nothing was changed"),
+                next: "make a new plan: `redrive plan new`".to_owned(),
+            }),
+            PlanChange::NothingToReturn(status) => Err(OrderRefusal::Refused {
+                why: format!(
+                    "nothing to return: no unit of plan {id} is pending; it stays {status}"
+                ),
+                next: format!("`redrive plan show {id}` shows what became of its units"),
+            }),
+        })
+    }
+
+    /// What must be done so that pending units of a plan can end, and the next one can be changed.
+    pub async fn plan_waits(&self, plan: &PlanRecord) -> Result<Vec<String>> {
+        let is_served = |kind, place: &str| {
+            self.declared().is_none_or(|declared| match kind {
+                UnitKind::Run => declared.queue(place).is_some(),
+                UnitKind::Partition => declared.source(place).is_some(),
+                UnitKind::Item => declared.upload(place).is_some(),
+                UnitKind::Sample => declared.pipeline(place).is_some(),
+            })
+        };
+        let raw = match plan.status == PlanStatus::Running && plan.action.needs_raw() {
+            true => plan_waits_for_raw(self.partitions(), plan, self.now()).await?,
+            false => None,
+        };
+        let pending = plan_waits_for(&**self.store(), plan, is_served).await?;
+        Ok(raw.into_iter().chain(pending).collect())
+    }
+}
+
+fn next_step(id: PlanId, status: PlanStatus) -> String {
+    match status {
+        PlanStatus::Draft => format!("`redrive plan apply {id}` applies it"),
+        PlanStatus::Running => format!("`redrive plan show {id}` shows its progress"),
+        PlanStatus::Paused => format!("`redrive plan resume {id}` goes on with it"),
+        PlanStatus::Done | PlanStatus::Aborted | PlanStatus::Undone => {
+            "a plan is applied once; `redrive plan new` makes another".to_owned()
+        }
+    }
+}

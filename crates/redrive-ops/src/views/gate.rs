@@ -1,0 +1,104 @@
+//! A gate as it is shown.
+
+use jiff::Timestamp;
+use redrive_core::GateStatus;
+use redrive_store::{DeclaredGate, GateRecord, gate_name};
+use serde::Serialize;
+
+use crate::words::apart;
+
+/// A gate, or one key of a divided gate.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Gate))]
+pub struct GateView {
+    pub gate: String,
+    /// What divides the gate, such as `customer`.
+    pub per: Option<String>,
+    /// Null if the gate is not divided.
+    pub key: Option<String>,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub status: &'static str,
+    pub closed_at: Option<Timestamp>,
+    /// Null for a closed gate: until it is opened by command.
+    pub closed_until: Option<Timestamp>,
+    /// The unit or the operator that closed the gate.
+    pub closed_by: Option<String>,
+    pub reason: Option<String>,
+    /// Closings since the gate was open.
+    pub closings: u32,
+    /// While probing or ramping: how many units may run at once.
+    pub width: Option<u32>,
+    /// Units that are noted one by one: all that run while the gate is not open, or has a limit of concurrency.
+    pub held: u32,
+    /// Units that could be claimed if the gate let them, at most 10,000.
+    pub waiting: u64,
+    /// The units that are held, at most ten: the probe, while the gate is probing.
+    pub units: Vec<String>,
+    /// Whose units pass the gate: `queue:NAME`, `source:NAME` or `stage:PIPELINE/NAME`.
+    pub places: Vec<String>,
+}
+
+impl GateView {
+    pub(crate) fn new(
+        row: &GateRecord,
+        declared: Option<&DeclaredGate>,
+        waiting: u64,
+        units: Vec<String>,
+    ) -> Self {
+        let state = &row.state;
+        let places = declared.map(|gate| &gate.places[..]).unwrap_or_default();
+        let is_moving = matches!(state.status, GateStatus::Probing | GateStatus::Ramping);
+        Self {
+            gate: row.gate.clone(),
+            per: declared.and_then(|gate| gate.per.clone()),
+            key: (!row.key.is_empty()).then(|| row.key.clone()),
+            status: state.status.name(),
+            closed_at: state.closed_at,
+            closed_until: state.closed_until,
+            closed_by: state.closed_by.clone(),
+            reason: state.reason.clone(),
+            closings: state.closings,
+            width: is_moving.then_some(state.width),
+            held: row.held,
+            waiting,
+            units,
+            places: places.iter().map(|it| format!("{}:{}", it.kind.place(), it.place)).collect(),
+        }
+    }
+
+    /// Refuses a key where the gate has none, and no key where it has. Units without one have an empty key.
+    pub fn check_key(&self, key: Option<&str>) -> Result<(), String> {
+        let gate = &self.gate;
+        match (&self.per, key) {
+            (Some(per), None) => Err(format!("gate {gate} is divided by {per}: name the {per}")),
+            (None, Some(key)) if !key.is_empty() => {
+                Err(format!("gate {gate} is not divided: it has no key {key:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn name(&self) -> String {
+        gate_name(&self.gate, self.key.as_deref().unwrap_or_default())
+    }
+}
+
+/// `gate ads-api/acme, closed until 12:30, for 5m more, because run:7: 429: slow down`; `None` for an open gate.
+pub(crate) fn gate_obstacle(row: &GateRecord, now: Timestamp) -> Option<String> {
+    let (state, name) = (&row.state, row.name());
+    let how = match (state.status, state.closed_until) {
+        (GateStatus::Open, _) => return None,
+        (GateStatus::Closed, Some(until)) if until > now => {
+            format!("closed until {until}, for {} more", apart(now, until))
+        }
+        (GateStatus::Closed, Some(_)) => "about to let a probe through".to_owned(),
+        (GateStatus::Closed, None) => {
+            format!("closed until `redrive gate open {name}` opens it")
+        }
+        (GateStatus::Probing, _) => "which waits for the result of its probe".to_owned(),
+        (GateStatus::Ramping, _) => format!("which lets {} units through at once", state.width),
+    };
+    let by = state.closed_by.as_deref().unwrap_or("somebody");
+    let reason = state.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(format!("it waits for gate {name}, {how}, because of {by}{reason}"))
+}

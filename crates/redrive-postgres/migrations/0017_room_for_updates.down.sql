@@ -1,0 +1,1 @@
+ALTER TABLE redrive.samples SET (fillfactor = 70);

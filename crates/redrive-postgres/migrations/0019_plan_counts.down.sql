@@ -1,0 +1,2 @@
+DROP TABLE redrive.plan_counts;
+DROP INDEX redrive.plans_live;

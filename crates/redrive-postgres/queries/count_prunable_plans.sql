@@ -1,0 +1,4 @@
+-- The number of plans that prunable_plans finds.
+SELECT count(*) FROM redrive.plans
+WHERE status IN ('done', 'aborted', 'undone') AND pending = 0 AND ended_at < :before
+    AND action = ANY (:known::text[])

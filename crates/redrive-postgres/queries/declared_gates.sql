@@ -1,0 +1,1 @@
+SELECT name, per, key, places FROM redrive.gates ORDER BY name

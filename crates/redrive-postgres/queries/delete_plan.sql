@@ -1,0 +1,2 @@
+-- A locked plan without units.
+DELETE FROM redrive.plans WHERE id = :id

@@ -1,0 +1,1 @@
+SELECT id, data FROM redrive.samples WHERE id = ANY (:ids)

@@ -1,0 +1,11 @@
+-- How many samples of stages (:places, each PIPELINE/STAGE) could be claimed now, up to a limit: those with one key (:key), or
+-- all.
+SELECT count(*) FROM (
+    SELECT FROM redrive.pipeline_runs AS run
+    CROSS JOIN LATERAL unnest(run.stages) WITH ORDINALITY AS stage (name, place)
+    JOIN redrive.samples AS sample ON sample.run_id = run.id AND sample.claim_stage = stage.place - 1
+    WHERE run.status = 'running' AND run.pipeline || '/' || stage.name = ANY (:places)
+        AND sample.status = 'pending' AND sample.next_retry_at IS NULL AND sample.lease_owner IS NULL
+        AND (:key::text IS NULL OR sample.gate_key = :key)
+    LIMIT :limit::bigint
+) AS waiting

@@ -1,0 +1,143 @@
+//! Gates: what is closed, why and until when, what waits, and buttons.
+
+use axum::{
+    Extension,
+    response::{IntoResponse, Redirect, Response},
+};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use redrive_ops::views::GateView;
+use serde::Deserialize;
+
+use super::{
+    PageResult,
+    layout::{DashboardPage, NavSection, may_act},
+    parts::{act_button, address, excerpt, given, more, number, pill, unit_address, when_some},
+};
+use crate::{
+    api::{CloseGateRequest, OpenGateRequest, close_gate, open_gate},
+    app::AppState,
+    extract::{Form, PathParams, QueryParams},
+    guard::Caller,
+    problem::ProblemDetails,
+};
+
+const ROWS: u32 = 100;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GatesQuery {
+    after: Option<String>,
+    /// Anything but empty: only what is not open.
+    shut: Option<String>,
+}
+
+pub(super) async fn list(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<GatesQuery>,
+) -> PageResult<Response> {
+    let (after, now) = (query.after.unwrap_or_default(), app.ops.now());
+    let shut = given(query.shut.as_deref()).is_some();
+    let after = after.split_once('/').unwrap_or((&after, ""));
+    let gates = app.ops.gates(None, shut, after, ROWS).await?;
+    let last = gates.last().filter(|_| gates.len() >= ROWS as usize);
+    let next = last.map(|gate| {
+        let shut = shut.then(|| ("shut", "true".to_owned()));
+        address("/gates", shut.into_iter().chain([("after", gate.name())]))
+    });
+    let may_act = may_act(&caller);
+    let body = html! {
+        h1 { "Gates" }
+        p.lead {
+            "What all hosts together let through to a service. A gate closes when the service limits the rate, when too many attempts "
+            "fail, or by command; then one unit finds out whether it answers again."
+        }
+        section {
+            p {
+                @if shut { a href="/gates" { "All gates" } }
+                @else { a href=(address("/gates", [("shut", "true")])) { "Only what is not open" } }
+            }
+            @if gates.is_empty() {
+                p.empty { @if shut { "Every gate is open." } @else { "No gates. The configuration declares them: [[gate]]." } }
+            } @else {
+                div.scroll { table {
+                    thead { tr {
+                        th { "Gate" } th { "Status" } th { "Until" } th.number { "Waiting" } th.number { "Held" } th { "Units" }
+                        th { "Closed" } th { "By" } th { "Reason" } th { "Places" } @if may_act { th { "Action" } }
+                    } }
+                    tbody { @for gate in &gates { (row(gate, may_act, now)) } }
+                } }
+                (more(next))
+            }
+        }
+    };
+    Ok(DashboardPage::new(NavSection::Gates, "Gates", body).render(&app, &caller))
+}
+
+fn row(gate: &GateView, may_act: bool, now: Timestamp) -> Markup {
+    let is_open = gate.status == "open";
+    let path = |order: &str| format!("/gates/{order}");
+    let key = gate.key.as_deref().unwrap_or_default();
+    let fields = [("gate", gate.gate.as_str()), ("key", key)];
+    html! { tr {
+        td.text { (gate.name()) }
+        td { (pill(gate.status)) }
+        td {
+            @if let Some(width) = gate.width { (width) " at once" }
+            @else if gate.status == "closed" && gate.closed_until.is_none() { "until it is opened" }
+            @else { (when_some(gate.closed_until, now)) }
+        }
+        td.number { (number(gate.waiting)) }
+        td.number { (number(gate.held.into())) }
+        td.text { @for unit in &gate.units { (unit_link(unit)) " " } }
+        td { (when_some(gate.closed_at, now)) }
+        td.text { @if let Some(by) = &gate.closed_by { (unit_link(by)) } }
+        td.text { (excerpt(gate.reason.as_deref().unwrap_or_default())) }
+        td.text { (gate.places.join(", ")) }
+        @if may_act { td {
+            // A gate that is divided is closed key by key.
+            @if !is_open { (act_button(&path("open"), &fields, "Open")) }
+            @else if gate.per.is_none() || gate.key.is_some() { (act_button(&path("close"), &fields, "Close")) }
+        } }
+    } }
+}
+
+fn unit_link(unit: &str) -> Markup {
+    match unit_address(unit) {
+        Some(address) => html! { a href=(address) { (unit) } },
+        None => html! { (unit) },
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GateForm {
+    gate: String,
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Closes or opens a gate, and shows all gates again.
+pub(super) async fn act(
+    app: AppState,
+    Extension(caller): Extension<Caller>,
+    PathParams(order): PathParams<String>,
+    Form(form): Form<GateForm>,
+) -> PageResult<Response> {
+    let text = |text: &str| given(Some(text)).map(str::to_owned);
+    let (key, reason) = (Some(form.key.clone()), text(&form.reason));
+    match order.as_str() {
+        "close" => {
+            let request = CloseGateRequest { key, reason, ..CloseGateRequest::default() };
+            close_gate(&app, &caller, form.gate, request).await?
+        }
+        "open" => open_gate(&app, &caller, form.gate, OpenGateRequest { key, reason }).await?,
+        _ => {
+            let what = format!("unknown gate action {order:?}");
+            return Err(ProblemDetails::not_found(what).allowed("close, open"));
+        }
+    };
+    Ok(Redirect::to("/gates").into_response())
+}

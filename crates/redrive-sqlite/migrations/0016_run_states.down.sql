@@ -1,0 +1,1 @@
+-- PostgreSQL gets a table for the states of runs that failed; SQLite writes runs in place.

@@ -1,0 +1,1 @@
+-- SQLite updates rows in place.

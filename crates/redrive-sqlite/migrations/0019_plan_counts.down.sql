@@ -1,0 +1,2 @@
+DROP TABLE plan_counts;
+DROP INDEX plans_live;

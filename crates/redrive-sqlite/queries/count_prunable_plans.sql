@@ -1,0 +1,4 @@
+-- The number of plans that prunable_plans finds.
+SELECT count(*) FROM plans
+WHERE (status = 'done' OR status = 'aborted' OR status = 'undone') AND pending = 0 AND ended_at < ?1
+    AND action IN (SELECT value FROM json_each(?2))

@@ -1,0 +1,1 @@
+SELECT name, per, key, places FROM gates ORDER BY name

@@ -1,0 +1,2 @@
+-- A plan without units.
+DELETE FROM plans WHERE id = ?1

@@ -1,0 +1,4 @@
+-- Units that are alike, of a plan that was made since they are counted.
+SELECT state, cause, refusal, outcome, new_cause, sum(units)
+FROM plan_counts WHERE plan_id = ?1 AND units > 0
+GROUP BY 1, 2, 3, 4, 5 ORDER BY sum(units) DESC, 1, 2, 3, 4, 5

@@ -1,0 +1,1 @@
+SELECT count(*) FROM journal WHERE dedupe_key = ?1 AND action = 'prune.start'

@@ -1,0 +1,275 @@
+//! Gates: what all hosts let through to a service, or keep back (GAT-1).
+//!
+//! A gate has a row for each of its keys; one that is not divided has a single row, with an empty key. A claim reads the rows of
+//! its gates and takes no unit of a key that is not open for it, in one transaction; the finish that reports a refusal closes
+//! the key, in one transaction. Both lock the gate, so no claim after the commit of a closing takes a unit behind it.
+//! While a key is open and has no limits, claims and successes write nothing about it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use redrive_core::{GateSettings, GateState, GateStatus};
+use serde_json::{Value, json};
+
+use crate::{
+    Error, FromRow, JournalEntry, LeaseRef, MAX_NAME_BYTES, Operator, Result, RowReader, UnitKind,
+    gate_state::{state_from_json, state_to_json},
+};
+
+/// A gate that the units of a place pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateRule {
+    pub name: String,
+    /// Whether the gate is divided by the key of the unit.
+    pub is_keyed: bool,
+    pub settings: GateSettings,
+}
+
+impl GateRule {
+    /// The key of the gate's row that a unit with this key passes.
+    pub fn key<'a>(&self, unit: &'a str) -> &'a str {
+        if self.is_keyed { unit } else { "" }
+    }
+}
+
+pub type GateRules = Arc<[GateRule]>;
+
+/// Units that are counted behind a gate.
+pub const MAX_WAITING_BEHIND: u32 = 10_000;
+
+/// A gate as the configuration declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredGate {
+    pub name: String,
+    /// What divides the gate, such as `customer`.
+    pub per: Option<String>,
+    /// Where the data of a sample has its key: a JSON pointer.
+    pub key: Option<String>,
+    /// Whose units pass the gate.
+    pub places: Vec<GatePlace>,
+}
+
+/// A queue, a source, an upload or a stage of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GatePlace {
+    pub kind: UnitKind,
+    pub place: String,
+}
+
+impl DeclaredGate {
+    /// The places with units of a kind.
+    pub fn places_of(&self, kind: UnitKind) -> impl Iterator<Item = &str> {
+        self.places.iter().filter(move |it| it.kind == kind).map(|it| it.place.as_str())
+    }
+
+    /// With the places that other configurations declared.
+    pub fn merged(&self, known: &[Self]) -> Self {
+        let mut merged = self.clone();
+        if let Some(known) = known.iter().find(|known| known.name == self.name) {
+            merged.places.extend(known.places.iter().cloned());
+        }
+        merged.places.sort_unstable();
+        merged.places.dedup();
+        merged
+    }
+
+    pub fn places_json(&self) -> String {
+        let places = self.places.iter().map(|it| json!([it.kind.name(), it.place]));
+        Value::from_iter(places).to_string()
+    }
+}
+
+impl FromRow for DeclaredGate {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let (name, per, key) = (row.get()?, row.get()?, row.get()?);
+        Ok(Self { name, per, key, places: row.named("places", places_from_json)? })
+    }
+}
+
+fn places_from_json(text: &str) -> Option<Vec<GatePlace>> {
+    let places: Vec<(String, String)> = serde_json::from_str(text).ok()?;
+    let place = |(kind, place): (String, String)| {
+        Some(GatePlace { kind: UnitKind::from_name(&kind)?, place })
+    };
+    places.into_iter().map(place).collect()
+}
+
+/// A gate, or one key of a divided gate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateRecord {
+    pub gate: String,
+    /// Empty if the gate is not divided.
+    pub key: String,
+    pub state: GateState,
+    /// Units with permits: those that run while the gate is not open, or has a limit of concurrency.
+    pub held: u32,
+}
+
+impl FromRow for GateRecord {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        Ok(Self {
+            gate: row.get()?,
+            key: row.get()?,
+            state: row.named("state", state_from_json)?,
+            held: row.count("held")?,
+        })
+    }
+}
+
+impl GateRecord {
+    pub fn new(gate: &str, key: &str) -> Self {
+        let state = GateState::default();
+        Self { gate: gate.to_owned(), key: key.to_owned(), state, held: 0 }
+    }
+
+    /// The state as it is stored.
+    pub fn state_json(&self) -> String {
+        state_to_json(&self.state).to_string()
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.state.status == GateStatus::Open
+    }
+
+    pub fn name(&self) -> String {
+        gate_name(&self.gate, &self.key)
+    }
+
+    /// Carries out an operator's order and returns its journal entry; `None` if the status does not allow it. `ran` is how
+    /// many units run at once now.
+    pub fn order(&mut self, order: &GateOrder, by: &Operator, ran: u32) -> Option<JournalEntry> {
+        let before = self.state.clone();
+        match order {
+            GateOrder::Close { until } => {
+                let (actor, reason) = (by.actor.as_str(), by.reason.as_deref());
+                self.state.close(actor, reason, by.at, *until, ran);
+            }
+            GateOrder::Open => self.state.open().ok()?,
+        }
+        let mut told = before;
+        (told.closed_by, told.reason) = (Some(by.actor.clone()), by.reason.clone());
+        Some(self.entry(by.at, &by.actor, &told))
+    }
+
+    /// The entry for a gate that has just closed or opened. One that opens names who closed it, and why: `before`.
+    pub(crate) fn entry(&self, at: Timestamp, actor: &str, before: &GateState) -> JournalEntry {
+        let (action, told) = match self.is_open() {
+            true => ("gate.opened", before),
+            false => ("gate.closed", &self.state),
+        };
+        let details = json!({
+            "gate": self.gate,
+            "key": self.key,
+            "until": self.state.closed_until.map(|until| until.to_string()),
+            "by": told.closed_by,
+            "reason": told.reason,
+        });
+        JournalEntry {
+            at,
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            unit: Some(format!("gate:{}", self.name())),
+            filter: None,
+            details: details.to_string(),
+            dedupe_key: None,
+        }
+    }
+}
+
+/// `ads-api`, or `ads-api/acme` for a key.
+pub fn gate_name(gate: &str, key: &str) -> String {
+    if key.is_empty() { gate.to_owned() } else { format!("{gate}/{key}") }
+}
+
+/// A unit that counts for a gate until its lease ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PermitHolder {
+    pub kind: UnitKind,
+    /// The row with the lease, as [`LeaseRef`] says.
+    pub lease: LeaseRef,
+}
+
+impl FromRow for PermitHolder {
+    fn from_row(row: &mut impl RowReader) -> Result<Self> {
+        let kind = row.named("kind", UnitKind::from_name)?;
+        Ok(Self { kind, lease: LeaseRef::from_row(row)? })
+    }
+}
+
+/// What an operator does to a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateOrder {
+    /// Until a time, or until it is opened.
+    Close {
+        until: Option<Timestamp>,
+    },
+    Open,
+}
+
+impl GateOrder {
+    /// Rejects a key that no unit can have, or that a database cannot store.
+    pub fn check(key: &str) -> Result<()> {
+        let doing = "changing a gate";
+        if key.contains('\0') {
+            return Err(Error::misuse(
+                doing,
+                "the key must not contain a NUL character".to_owned(),
+            ));
+        }
+        if key.len() > MAX_NAME_BYTES {
+            let problem = format!("the key has {} bytes, {MAX_NAME_BYTES} are allowed", key.len());
+            return Err(Error::misuse(doing, problem));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateOrdered {
+    Done,
+    /// The status does not allow the order; nothing changed.
+    Refused(GateStatus),
+    /// No configuration declares the gate.
+    Unknown,
+}
+
+#[async_trait]
+pub trait Gates: Send + Sync {
+    /// Notes which gates there are, and who passes them. Gates that were declared by other configurations stay.
+    async fn declare_gates(&self, gates: &[DeclaredGate]) -> Result<()>;
+
+    /// Adds rows for open gates and keys that have none.
+    async fn note_gate_keys(&self, keys: &[(&str, &str)]) -> Result<()>;
+
+    /// All declared gates, by name.
+    async fn declared_gates(&self) -> Result<Vec<DeclaredGate>>;
+
+    /// A page of the rows of a gate, or of all gates, after a gate and key, in their order; all of them, or those that are
+    /// not open.
+    async fn gates_page(
+        &self,
+        gate: Option<&str>,
+        only_shut: bool,
+        after: (&str, &str),
+        limit: u32,
+    ) -> Result<Vec<GateRecord>>;
+
+    /// The rows of gates and keys, without those that have none.
+    async fn gate_rows(&self, keys: &[(&str, &str)]) -> Result<Vec<GateRecord>>;
+
+    /// How many units could be claimed if the gate let them, up to [`MAX_WAITING_BEHIND`].
+    async fn waiting_behind(&self, gate: &str, key: &str) -> Result<u64>;
+
+    /// The units with permits of a gate and key.
+    async fn gate_permits(&self, gate: &str, key: &str, limit: u32) -> Result<Vec<PermitHolder>>;
+
+    /// Closes or opens a gate, with a journal entry.
+    async fn order_gate(
+        &self,
+        gate: &str,
+        key: &str,
+        order: &GateOrder,
+        by: &Operator,
+    ) -> Result<GateOrdered>;
+}
