@@ -6,6 +6,7 @@
 //!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted (lost workers have their own, max_lost)
 //!         ─► is it young enough?        ─ no ─► give up: too_old
 //!         ─► did the server say when?   ─ yes ► retry then, uncounted (up to max_deferrals in a row)
+//!         ─► was it a gate's probe?     ─ yes ► retry after the backoff, uncounted (up to max_deferrals in a row)
 //!         ─► was the worker lost?       ─ yes ► with max_lost: retry after the backoff, uncounted
 //!         ─► otherwise                        ► retry after the backoff with jitter, counted
 //! ```
@@ -24,13 +25,17 @@ use crate::{Cause, Failure, JitterKey, Policy};
 pub struct History {
     /// Counted failures since the last reset.
     pub counted: u32,
-    /// Consecutive waits for a server's hint, immediately before the failure.
+    /// Consecutive waits for a server's hint or as the probe of a gate, immediately before the failure.
     pub deferrals: u32,
     /// Uncounted attempts that ended because the worker was lost, since the last reset. Needed only to decide about
     /// another one under a policy with `max_lost`.
     pub lost: u32,
     /// When the first attempt started; `None` if there was no earlier attempt.
     pub first_attempt_at: Option<Timestamp>,
+    /// Time since then that does not count towards `max_age`, because a gate was closed.
+    pub paused: Duration,
+    /// Whether the unit was the probe of a gate: a failure that may be retried is about the service.
+    pub is_probe: bool,
 }
 
 /// What a policy decides about a failure.
@@ -78,13 +83,15 @@ impl History {
     /// The history after one more failure and the decision about it.
     pub fn after(self, failure: &Failure, decision: &Decision) -> Self {
         let counted = !matches!(decision, Decision::RetryAt { counted: false, .. });
-        let deferred = failure.class().hint().is_some();
+        let deferred = self.is_probe || failure.class().hint().is_some();
         let lost = failure.cause() == Cause::LostWorker && !counted;
         Self {
             counted: self.counted.saturating_add(counted.into()),
             deferrals: if deferred { self.deferrals.saturating_add(1) } else { 0 },
             lost: self.lost.saturating_add(lost.into()),
             first_attempt_at: self.first_attempt_at,
+            paused: self.paused,
+            is_probe: false,
         }
     }
 }
@@ -134,12 +141,16 @@ pub fn decide(
     if max.is_some_and(|max| n >= max) {
         return Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted };
     }
-    if is_too_old(spec.max_age, history.first_attempt_at, now) {
+    let first = history.first_attempt_at.map(|first| saturating_add(first, history.paused));
+    if is_too_old(spec.max_age, first, now) {
         return Decision::GiveUp { reason: GiveUpReason::TooOld };
     }
+    let backoff = || spec.jitter.spread(policy.backoff_delay(n), jitter.draw(n));
+    let is_deferral_counted = history.deferrals >= spec.max_deferrals;
     let (delay, counted) = match failure.class().hint() {
-        Some(hint) => (hint.min(spec.max_hint), history.deferrals >= spec.max_deferrals),
-        None => (spec.jitter.spread(policy.backoff_delay(n), jitter.draw(n)), max_lost.is_none()),
+        Some(hint) => (hint.min(spec.max_hint), is_deferral_counted),
+        None if history.is_probe => (backoff(), is_deferral_counted),
+        None => (backoff(), max_lost.is_none()),
     };
     Decision::RetryAt { at: saturating_add(now, delay), delay, counted }
 }

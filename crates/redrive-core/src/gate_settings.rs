@@ -15,6 +15,7 @@ pub struct GateSettings {
     trip: Option<GateTrip>,
     base: Duration,
     cap: Duration,
+    pauses_max_age: bool,
 }
 
 /// Closes a gate when too many of the last attempts failed as retryable.
@@ -45,6 +46,7 @@ impl Default for GateSettings {
             trip: None,
             base: Duration::from_secs(10),
             cap: Duration::from_secs(600),
+            pauses_max_age: false,
         }
     }
 }
@@ -78,7 +80,16 @@ impl GateSettings {
                 return refused("trip.within", "more than 0");
             }
         }
-        Ok(Self { rate, concurrency, trip, base, cap })
+        Ok(Self { rate, concurrency, trip, base, cap, pauses_max_age: false })
+    }
+
+    pub fn with_paused_max_age(self, pauses_max_age: bool) -> Self {
+        Self { pauses_max_age, ..self }
+    }
+
+    /// Whether the time that the gate is closed does not count towards `max_age` of the units behind it.
+    pub fn pauses_max_age(&self) -> bool {
+        self.pauses_max_age
     }
 
     /// Units that may start in a period, over all hosts.

@@ -10,12 +10,15 @@ use std::{
 };
 
 use jiff::Timestamp;
+use redrive_core::GateStatus;
 
 use crate::{GateRecord, GateRule, GateRules, JournalEntry, WorkerId};
 
 /// How a unit was let through.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GatePass {
+    /// Whether the unit is the probe of one of its gates.
+    pub is_probe: bool,
     /// Whether the unit has permits. Without any it was let through open gates without limits.
     pub has_permit: bool,
     /// The epoch of each gate, in the order of the rules, if the claim read it: not that of an open gate without limits.
@@ -184,6 +187,7 @@ impl ClaimGates {
                     continue;
                 };
                 row.state.let_through();
+                pass.is_probe |= row.state.status == GateStatus::Probing;
                 pass.epochs.push(Some(row.state.epoch));
                 if let Some(from) = start
                     && let Some(lateness) = row.state.take_start(&rule.settings, from)

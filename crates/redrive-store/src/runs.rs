@@ -1,5 +1,7 @@
 //! Runs in a durable queue: submitted, claimed, finished and read.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Decision, Epoch, Failure, History, RunId, RunState, RunStatus};
@@ -345,6 +347,8 @@ impl FromRow for ClaimedRun {
                 deferrals: row.count("deferrals")?,
                 lost: 0,
                 first_attempt_at: row.optional_timestamp()?,
+                paused: Duration::ZERO,
+                is_probe: false,
             },
             pass: GatePass::default(),
         })

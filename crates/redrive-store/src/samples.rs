@@ -1,6 +1,6 @@
 //! Samples of pipelines: added, claimed at a stage, finished and read.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -160,6 +160,8 @@ impl SampleRecord {
             deferrals: self.deferrals,
             lost: 0,
             first_attempt_at: self.first_attempt_at,
+            paused: Duration::ZERO,
+            is_probe: false,
         }
     }
 }
@@ -269,6 +271,8 @@ impl FromRow for ClaimedSample {
                 deferrals: row.count("deferrals")?,
                 lost: 0,
                 first_attempt_at: row.optional_timestamp()?,
+                paused: Duration::ZERO,
+                is_probe: false,
             },
             pass: GatePass::default(),
         })

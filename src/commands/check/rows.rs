@@ -27,6 +27,7 @@ pub(crate) struct GateRow<'a> {
     trip: Option<Value>,
     base_s: Value,
     cap_s: Value,
+    pauses_max_age: bool,
     #[serde(skip)]
     gate: &'a GateConfig,
 }
@@ -46,6 +47,7 @@ impl<'a> GateRow<'a> {
             trip,
             base_s: seconds(settings.period(1)),
             cap_s: seconds(settings.period(u32::MAX)),
+            pauses_max_age: settings.pauses_max_age(),
             gate,
         }
     }
@@ -248,6 +250,7 @@ impl TableRow for UploadRow<'_> {
         TableColumn::number("retries in a call"),
         TableColumn::number("attempts of an item"),
         TableColumn::text("backoff"),
+        TableColumn::text("gates"),
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -260,6 +263,7 @@ impl TableRow for UploadRow<'_> {
             },
             self.policy.attempts_in_words(),
             self.policy.backoff_in_words(),
+            self.gates.join(", "),
         ]
     }
 }

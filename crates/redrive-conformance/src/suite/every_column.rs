@@ -39,7 +39,7 @@ fn failure() -> Failure {
 
 /// What an attempt had behind it: no two numbers are equal.
 fn history() -> History {
-    History { counted: 3, deferrals: 5, lost: 0, first_attempt_at: Some(at(2)) }
+    History { counted: 3, deferrals: 5, first_attempt_at: Some(at(2)), ..History::default() }
 }
 
 fn retry_at(seconds: i64) -> Decision {

@@ -136,6 +136,8 @@ pub(crate) fn histories() -> impl Strategy<Value = History> {
             deferrals,
             lost: 0,
             first_attempt_at,
+            paused: std::time::Duration::ZERO,
+            is_probe: false,
         },
     )
 }

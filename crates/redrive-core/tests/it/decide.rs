@@ -135,6 +135,29 @@ fn a_unit_is_too_old_once_max_age_has_passed_since_its_first_attempt() {
     check_give_up(&policy, &first(now() - HOUR), &patient, GiveUpReason::TooOld);
 }
 
+// GAT-2
+#[test]
+fn time_that_a_gate_was_closed_makes_a_unit_no_older() {
+    let policy = run_policy(|spec| spec.max_age = Some(HOUR));
+    let waited =
+        |paused| History { first_attempt_at: Some(now() - 2 * HOUR), paused, ..History::default() };
+    check_give_up(&policy, &waited(HOUR), &busy(), GiveUpReason::TooOld);
+    check_retry(&policy, &waited(HOUR + SECOND), &busy(), MINUTE, true);
+    check_retry(&policy, &waited(Duration::MAX), &busy(), MINUTE, true);
+}
+
+// GAT-4
+#[test]
+fn a_probe_that_fails_is_not_counted_up_to_max_deferrals_in_a_row() {
+    let policy = run_policy(|spec| spec.max_deferrals = 3);
+    let probe = |deferrals| History { is_probe: true, deferrals, ..counted(1) };
+    check_retry(&policy, &probe(2), &busy(), 2 * MINUTE, false);
+    check_retry(&policy, &probe(3), &busy(), 2 * MINUTE, true);
+    check_give_up(&policy, &probe(0), &Failure::http(404, None, ""), GiveUpReason::Final);
+    let after = judge(&policy, &probe(2), &busy());
+    assert_eq!(probe(2).after(&busy(), &after), History { deferrals: 3, ..counted(1) });
+}
+
 // POL-6
 #[test]
 fn a_first_attempt_in_the_future_is_not_old() {

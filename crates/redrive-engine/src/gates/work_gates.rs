@@ -10,13 +10,16 @@ use std::{
 };
 
 use jiff::Timestamp;
-use redrive_core::{Class, Failure, START_HORIZON};
+use redrive_core::{Class, Failure, History, Policy, START_HORIZON};
 use redrive_store::{
     DeclaredGate, GatePass, GateRule, GateRules, PassedGates, Result, StartWindow, Store,
 };
 use tokio::time::Instant;
 
-use crate::gates::known_gates::KnownGates;
+use crate::{
+    gates::{closed_time::note_closed_time, known_gates::KnownGates},
+    worker::unit_leases::WorkContext,
+};
 
 /// Keys that are remembered as noted; further ones are noted again now and then.
 const MAX_NOTED: usize = 100_000;
@@ -70,6 +73,17 @@ impl WorkGates {
         }
     }
 
+    /// Notes how long the gates of units were closed since their first attempts, where that does not count towards `max_age`.
+    pub(crate) async fn note_closed_time<'a>(
+        &self,
+        context: &WorkContext,
+        policy: &Policy,
+        units: impl Iterator<Item = (&'a str, &'a mut History)>,
+    ) {
+        let now = context.clock.now();
+        note_closed_time(&*context.store, &self.rules, policy, now, units).await;
+    }
+
     async fn add_rows(&self, store: &dyn Store, keys: impl Iterator<Item = &str>) -> Result<()> {
         let keyed: Vec<&str> =
             self.rules.iter().filter(|rule| rule.is_keyed).map(|rule| rule.name.as_str()).collect();
@@ -110,6 +124,13 @@ impl WorkGates {
     #[cfg(feature = "http")]
     pub(crate) fn is_closing(&self, key: &str) -> bool {
         self.rules.iter().any(|rule| self.known.is_closing(&rule.name, rule.key(key)))
+    }
+
+    /// A gate that lets no unit of a key through now.
+    #[cfg(feature = "http")]
+    pub(crate) fn first_shut(&self, key: &str) -> Option<String> {
+        let shut = |rule: &&GateRule| self.known.is_shut(&rule.name, rule.key(key));
+        self.rules.iter().find(shut).map(|rule| redrive_store::gate_name(&rule.name, rule.key(key)))
     }
 
     /// What a finish tells the gates; `None` without gates.

@@ -146,9 +146,12 @@ impl StageWork {
         };
         let policy = &self.stage.policy;
         let lost = self.context.lost_before(policy, &unit, sample.attempts_at_reset).await?;
-        let history = History { lost, ..sample.history() };
+        let mut history = History { lost, ..sample.history() };
+        let key = self.key_of(sample.data.as_deref().unwrap_or_default());
+        let of_sample = std::iter::once((key.as_str(), &mut history));
+        self.gates.note_closed_time(&self.context, policy, of_sample).await;
         let completion = self.completion(sample.id, history, outcome, started_at, ended_at);
-        let gates = self.gates.passed(&self.key_of(sample.data.as_deref().unwrap_or_default()));
+        let gates = self.gates.passed(&key);
         Ok(completion.map(|completion| SampleFinish {
             gates,
             id: sample.id,
@@ -213,10 +216,14 @@ impl Work for StageWork {
             lease_until: until,
             now: self.context.clock.now(),
         };
-        let claimed = self.context.store.claim_samples(&claim).await?;
-        if self.stage.gate_key.is_some() {
+        let mut claimed = self.context.store.claim_samples(&claim).await?;
+        if !self.gates.are_open() {
             let keys: Vec<String> = claimed.iter().map(|it| self.key_of(&it.data)).collect();
-            self.gates.note(&*self.context.store, keys.iter().map(String::as_str)).await;
+            let keys = keys.iter().map(String::as_str);
+            self.gates.note(&*self.context.store, keys.clone()).await;
+            claimed.iter_mut().for_each(|sample| sample.history.is_probe = sample.pass.is_probe);
+            let histories = keys.zip(claimed.iter_mut().map(|sample| &mut sample.history));
+            self.gates.note_closed_time(&self.context, &self.stage.policy, histories).await;
         }
         Ok(claimed)
     }

@@ -69,12 +69,15 @@ impl RunWork {
         let unit = UnitRow::new(UnitKind::Run, run.id.0);
         let lost =
             self.context.lost_before(&self.queue.policy, &unit, run.attempts_at_reset).await?;
-        let history = History {
+        let mut history = History {
             counted: run.retry_count,
             deferrals: run.deferrals,
             lost,
             first_attempt_at: run.first_attempt_at,
+            ..History::default()
         };
+        let of_run = std::iter::once((run.category.as_str(), &mut history));
+        self.gates.note_closed_time(&self.context, &self.queue.policy, of_run).await;
         let failure = lost_worker(&expired.owner);
         Ok(RunFinish {
             id: run.id,
@@ -118,9 +121,12 @@ impl Work for RunWork {
             now: self.context.clock.now(),
             gates: self.gates.rules(&*self.context.store).await?,
         };
-        let claimed = self.context.store.claim_runs(&request).await?;
+        let mut claimed = self.context.store.claim_runs(&request).await?;
         let keys = claimed.iter().map(|run| run.category.as_str());
         self.gates.note(&*self.context.store, keys).await;
+        claimed.iter_mut().for_each(|run| run.history.is_probe = run.pass.is_probe);
+        let histories = claimed.iter_mut().map(|run| (run.category.as_str(), &mut run.history));
+        self.gates.note_closed_time(&self.context, &self.queue.policy, histories).await;
         Ok(claimed)
     }
 

@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// The rest between two looks at gates that keep all items back.
-const SHORTEST_REST: Duration = Duration::from_millis(50);
+/// The rest between two looks at gates that keep all items back. A busy store wakes often.
+const SHORTEST_REST: Duration = Duration::from_millis(10);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 pub(super) struct ItemGates {
@@ -38,6 +38,8 @@ pub(super) struct ItemGates {
 pub(super) struct ItemQueue {
     waiting: VecDeque<Opened>,
     admitted: VecDeque<(Opened, GatePass, Instant)>,
+    /// Whether the log says that the items wait.
+    is_told: bool,
 }
 
 impl ItemGates {
@@ -92,6 +94,8 @@ impl ItemGates {
             owner: self.worker.clone(),
             now: self.clock.now(),
         };
+        // Woken when items that were sent give back their places, or a gate changes.
+        let mut wakes = self.store.wakes();
         let admitted_at = monotonic();
         let passes = store.admit_items(&admission).await?;
         self.gates.note(store, std::iter::once(self.group.as_str())).await;
@@ -99,7 +103,16 @@ impl ItemGates {
             let now = self.clock.now();
             let due = self.gates.next_due(None, true, now).map(|due| due.duration_since(now));
             let rest = due.and_then(|rest| rest.try_into().ok()).unwrap_or(LONGEST_REST);
-            tokio::time::sleep(rest.clamp(SHORTEST_REST, LONGEST_REST)).await;
+            if let Some(gate) = self.gates.first_shut(&self.group)
+                && !std::mem::replace(&mut queue.is_told, true)
+            {
+                tracing::info!(group = self.group, gate, "items wait for a gate");
+            }
+            tokio::time::sleep(SHORTEST_REST).await;
+            let rest = rest.clamp(SHORTEST_REST, LONGEST_REST);
+            let _ = tokio::time::timeout(rest, wakes.changed()).await;
+        } else {
+            queue.is_told = false;
         }
         let admitted = queue.waiting.drain(..passes.len().min(queue.waiting.len()));
         let admitted = admitted.zip(passes).map(|(opened, pass)| (opened, pass, admitted_at));

@@ -8,12 +8,17 @@ use std::{
     time::Duration,
 };
 
-use redrive_core::{Failure, GateSettings};
+use redrive_core::{
+    AttemptNumber, Backoff, Failure, GateSettings, Jitter, Policy, PolicySpec, Preset,
+};
 use redrive_engine::{
     Call, Clock, Engine, Handler, Outcome, Queue, Stopper, SystemClock, Until, handler_fn,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
-use redrive_store::{Categories, GateRule, NewRun, PageLimit, Selection, Store};
+use redrive_store::{
+    AttemptOutcome, AttemptRecord, Categories, GateRule, NewRun, PageLimit, Selection, Store,
+    UnitKind, UnitRow,
+};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -103,6 +108,66 @@ async fn one_refusal_stops_all_hosts_and_nothing_behind_it_is_counted() {
     let told: Vec<&str> = told.iter().map(|row| row.entry.action.as_str()).collect();
     let told: Vec<&&str> = told.iter().filter(|action| action.starts_with("gate.")).collect();
     assert_eq!(told, [&"gate.closed", &"gate.opened"]);
+}
+
+/// Retries after a millisecond.
+fn at_once() -> PolicySpec {
+    let millisecond = Duration::from_millis(1);
+    PolicySpec {
+        backoff: Backoff::Fixed,
+        base: millisecond,
+        cap: millisecond,
+        jitter: Jitter::None,
+        ..Preset::Run.policy().spec().clone()
+    }
+}
+
+/// A service that limits the rate at first, then fails the probe, and then answers.
+async fn attempts_under(policy: PolicySpec, settings: GateSettings) -> Vec<AttemptRecord> {
+    let store = store_with(1).await;
+    let calls = AtomicUsize::new(0);
+    let handler = handler_fn(move |_: Call| {
+        let outcome = match calls.fetch_add(1, Ordering::SeqCst) {
+            0 => Outcome::Failed(Failure::http(429, Some(Duration::from_secs(1)), "slow down")),
+            1 => Outcome::Failed(Failure::http(503, None, "down")),
+            _ => answered(),
+        };
+        async { outcome }
+    });
+    let gate = GateRule { name: "api".to_owned(), is_keyed: true, settings };
+    let queue = Queue::new("jobs", handler)
+        .with_policy(Policy::new(policy).unwrap())
+        .with_gates(vec![gate]);
+    let (_stopper, stop) = Stopper::new();
+    soon(Engine::new(store.clone()).with_queue(queue).run(stop, Until::Drained)).await.unwrap();
+    let run = UnitRow::new(UnitKind::Run, 1);
+    store.attempts_of(&run, AttemptNumber(0), 10).await.unwrap()
+}
+
+// GAT-2
+#[tokio::test]
+async fn the_time_that_a_gate_is_closed_does_not_age_a_run_if_the_gate_says_so() {
+    let ms = Duration::from_millis;
+    let policy = PolicySpec { max_age: Some(ms(900)), ..at_once() };
+    let (aging, paused) = tokio::join!(
+        attempts_under(policy.clone(), limits(None, None)),
+        attempts_under(policy, limits(None, None).with_paused_max_age(true)),
+    );
+    let outcomes = |attempts: &[AttemptRecord]| -> Vec<AttemptOutcome> {
+        attempts.iter().map(|attempt| attempt.outcome).collect()
+    };
+    use AttemptOutcome::{Failed, Retrying, Success};
+    assert_eq!(outcomes(&aging), [Retrying, Failed], "the run is too old after the closing");
+    assert_eq!(outcomes(&paused), [Retrying, Retrying, Success]);
+}
+
+// GAT-4
+#[tokio::test]
+async fn a_run_that_fails_as_a_probe_is_not_counted() {
+    let policy = PolicySpec { max_attempts: Some(2), ..at_once() };
+    let attempts = attempts_under(policy, limits(None, None)).await;
+    let counted: Vec<bool> = attempts.iter().map(|attempt| attempt.counted).collect();
+    assert_eq!(counted, [false, false, true], "the hint, the probe, and the success");
 }
 
 // GAT-5

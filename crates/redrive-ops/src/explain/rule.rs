@@ -68,7 +68,7 @@ impl UnitPolicy {
         }
     }
 
-    /// Whether the attempt belongs to a series of waits for a server's hint. After `max_deferrals` such waits count, and
+    /// Whether the attempt belongs to a series of waits for a server's hint, or as the probe of a gate. After `max_deferrals` such waits count, and
     /// the series goes on.
     pub(super) fn is_deferral(&self, attempt: &AttemptRecord, count: FailureCount) -> bool {
         let most = self.spec().map(|spec| spec.max_deferrals);
@@ -83,7 +83,12 @@ impl UnitPolicy {
             return format!("{lost}, not counted: wait {}", human(delay));
         }
         if !attempt.counted {
-            let deferral = format!("{}, not counted", asked_for(attempt.asked, delay));
+            let deferral = match attempt.asked {
+                None if attempt.class.as_deref() != Some("rate_limited") => {
+                    format!("probe of a gate, not counted: wait {}", human(delay))
+                }
+                asked => format!("{}, not counted", asked_for(asked, delay)),
+            };
             let most = self.spec().map(|spec| spec.max_deferrals);
             return match (count.deferrals.saturating_add(1), most) {
                 (1, _) => deferral,

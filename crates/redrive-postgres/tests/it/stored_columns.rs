@@ -172,7 +172,8 @@ async fn of_finished_runs() {
     let stored = Stored::new().await;
     stored.store.submit_runs(&[new_run(), new_run()], at(20)).await.unwrap();
     let claimed = stored.claim_runs(2).await;
-    let history = History { counted: 4, deferrals: 3, lost: 0, first_attempt_at: Some(at(11)) };
+    let history =
+        History { counted: 4, deferrals: 3, first_attempt_at: Some(at(11)), ..History::default() };
     let (failure, decision) = retry("a message", 45);
     let endings = [
         RunCompletion::Failed { failure, decision },
@@ -467,7 +468,12 @@ async fn of_samples() {
             last_stage: false,
             stage_config_hash: "a hash".to_owned(),
             attempt: AttemptNumber(attempt),
-            history: History { counted: 4, deferrals: 3, lost: 0, first_attempt_at: Some(at(11)) },
+            history: History {
+                counted: 4,
+                deferrals: 3,
+                first_attempt_at: Some(at(11)),
+                ..History::default()
+            },
             started_at: at(21),
             ended_at: at(22),
             worker: worker("a worker"),

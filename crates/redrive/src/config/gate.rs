@@ -9,7 +9,7 @@ use super::{
     limits::MAX_CONCURRENCY,
     log::UniqueNames,
     reader::{Section, Value},
-    value::{duration, name, number, parsed, set, text, unique_name, whole},
+    value::{duration, flag, name, number, parsed, set, text, unique_name, whole},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +49,7 @@ impl GateConfig {
         let trip = s.get("trip", |value| value.table(trip));
         let base = s.get("base", duration);
         let cap = s.get("cap", duration);
+        let pauses_max_age = s.get("pauses-max-age", flag).unwrap_or_default();
         let default = GateSettings::default();
         let base = base.unwrap_or(default.period(1));
         let cap = cap.unwrap_or(default.period(u32::MAX).max(base));
@@ -57,7 +58,8 @@ impl GateConfig {
             s.whole().refuse::<()>(problem, invalid.allowed)
         });
         // The name is known, so that queues which name the gate are no problem of their own.
-        Some(Self { name: gate_name?, per, key, settings: settings.unwrap_or_default() })
+        let settings = settings.unwrap_or_default().with_paused_max_age(pauses_max_age);
+        Some(Self { name: gate_name?, per, key, settings })
     }
 }
 

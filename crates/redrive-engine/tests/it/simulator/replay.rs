@@ -1,12 +1,18 @@
 //! 8, 9, 10: what was decided, decided again by hand, and replayed to the state that is stored.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
-use redrive_core::{Backoff, Cause, Jitter, PolicySpec, Retriable, RunState, RunStatus};
+use redrive_core::{
+    Backoff, Cause, GateStatus, Jitter, PolicySpec, Retriable, RunState, RunStatus,
+};
 use redrive_store::{AttemptOutcome, AttemptRecord, RunAction, RunChange, RunRecord, Written};
 
 use super::{
+    gate_sightings::Deed,
     lived::Lived,
     log::What,
     script::{Act, Script, status_of},
@@ -26,6 +32,8 @@ struct Model {
     deferrals: u32,
     lost: u32,
     first_at: Option<Timestamp>,
+    /// Whether the attempt that ends was the probe of a gate.
+    is_probe: bool,
     /// From when it may be claimed, and the place in the log since when that is so.
     due: Option<(Timestamp, usize)>,
     give_ups: Vec<&'static str>,
@@ -39,6 +47,19 @@ enum Due {
 
 /// Where in the log workers asked for what is due, and by when, of each queue.
 type Looks<'a> = BTreeMap<&'a str, Vec<(usize, Timestamp)>>;
+
+/// The runs, with the epochs of their leases, that were claimed as the probe of a gate.
+fn probes(lived: &Lived) -> BTreeSet<(i64, i64)> {
+    let mut probes = BTreeSet::new();
+    for event in &lived.events {
+        let What::AtGate(sighting) = &event.what else { continue };
+        let Deed::Claimed { units, .. } = &sighting.deed else { continue };
+        if sighting.after.as_ref().is_some_and(|row| row.state.status == GateStatus::Probing) {
+            probes.extend(units.iter().map(|unit| (unit.run, unit.epoch)));
+        }
+    }
+    probes
+}
 
 pub(crate) fn judge(lived: &Lived) -> Vec<String> {
     let mut events: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
@@ -54,10 +75,10 @@ pub(crate) fn judge(lived: &Lived) -> Vec<String> {
             events.entry(run).or_default().push(at);
         }
     }
-    let mut problems = Vec::new();
+    let (mut problems, probes) = (Vec::new(), probes(lived));
     for run in &lived.runs {
         let story = events.get(&run.id.0).map_or(&[][..], Vec::as_slice);
-        let found = replay(run, story, &looks, lived);
+        let found = replay(run, story, &looks, &probes, lived);
         problems.extend(found.into_iter().map(|problem| format!("run {}: {problem}", run.id)));
     }
     problems
@@ -71,7 +92,13 @@ fn latest_look(looks: &Looks<'_>, queue: &str, since: usize, to: usize) -> Optio
     within.map(|(_, now)| *now).max()
 }
 
-fn replay(run: &RunRecord, story: &[usize], looks: &Looks<'_>, lived: &Lived) -> Vec<String> {
+fn replay(
+    run: &RunRecord,
+    story: &[usize],
+    looks: &Looks<'_>,
+    probes: &BTreeSet<(i64, i64)>,
+    lived: &Lived,
+) -> Vec<String> {
     let rows = lived.attempts.get(&run.id.0).map_or(&[][..], Vec::as_slice);
     let mut problems = Vec::new();
     let mut model = Model {
@@ -83,6 +110,7 @@ fn replay(run: &RunRecord, story: &[usize], looks: &Looks<'_>, lived: &Lived) ->
         deferrals: 0,
         lost: 0,
         first_at: None,
+        is_probe: false,
         due: run.not_before.map(|at| (at, 0)),
         give_ups: Vec::new(),
     };
@@ -96,8 +124,10 @@ fn replay(run: &RunRecord, story: &[usize], looks: &Looks<'_>, lived: &Lived) ->
                     problems.push(format!("claimed before {due}: {event:?}"));
                 }
             }
-            What::Finished { attempt, now, .. } => match rows.get(*attempt as usize - 1) {
+            What::Finished { attempt, epoch, now, .. } => match rows.get(*attempt as usize - 1) {
                 Some(row) => {
+                    let lost = row.cause == Some(Cause::LostWorker);
+                    model.is_probe = !lost && probes.contains(&(run.id.0, *epoch));
                     problems.extend(model.ended(run, row, *at, lived));
                     // A retry that is due when it is written is claimable from then on.
                     model.due = model.due.filter(|(due, _)| due > now);
@@ -136,7 +166,7 @@ impl Model {
         }
         let hint = hint(&lived.script, token_of(run), row, queue.limits.lease);
         let expected = self.decide(queue.policy.spec(), row, first, hint);
-        self.deferrals = if hint.is_some() { self.deferrals + 1 } else { 0 };
+        self.deferrals = if hint.is_some() || self.is_probe { self.deferrals + 1 } else { 0 };
         self.status = RunStatus::Error.name().to_owned();
         let told = (row.outcome, row.counted, row.delay);
         match expected {
@@ -204,7 +234,11 @@ impl Model {
             return Due::Retry { least: delay, most: delay, counted };
         }
         let (least, most) = backoff(spec, n);
-        Due::Retry { least, most, counted: max_lost.is_none() }
+        let counted = match self.is_probe {
+            true => self.deferrals >= spec.max_deferrals,
+            false => max_lost.is_none(),
+        };
+        Due::Retry { least, most, counted }
     }
 
     fn asked(&mut self, action: RunAction) {
