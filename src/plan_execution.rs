@@ -110,7 +110,11 @@ pub(crate) async fn wait(
             tokio::time::sleep(HINT_AFTER).await;
             let plan = ops.store().plans_by_id(&[id]).await.ok().and_then(|mut found| found.pop());
             let Some(plan) = plan else { continue };
-            let hints = ops.plan_waits(&plan).await.unwrap_or_default();
+            let mut hints = ops.plan_waits(&plan).await.unwrap_or_default();
+            if hints.is_empty() && plan.status == PlanStatus::Running && waits_for_canary(&plan) {
+                let hint = "no unit of the canary has ended yet; `redrive worker` or `redrive up` must be running to try them";
+                hints.push(hint.to_owned());
+            }
             hints.iter().for_each(|hint| context.output.note(hint));
             if !hints.is_empty() {
                 return std::future::pending::<Infallible>().await;
@@ -132,6 +136,12 @@ pub(crate) async fn wait(
     display.end();
     let ended = ended?.ok_or_else(|| unknown(ops, id))?;
     Ok(Waited::Until(Box::new(ended)))
+}
+
+/// Whether the units of the canary were changed, and none has ended.
+fn waits_for_canary(plan: &PlanRecord) -> bool {
+    let counts = &plan.counts;
+    plan.settings.canary().is_some() && counts.changed > 0 && counts.pending == counts.changed
 }
 
 fn is_executed(plan: &PlanRecord) -> bool {
@@ -187,8 +197,9 @@ pub(crate) async fn note_executor(
 struct PlanDisplay {
     output: Output,
     bar: Option<ProgressBar>,
-    /// When a line was printed last.
+    /// When a line was printed last, and which.
     last: Timestamp,
+    line: String,
 }
 
 impl PlanDisplay {
@@ -204,7 +215,7 @@ impl PlanDisplay {
             screen::show(&bars);
             bar
         });
-        Self { output, bar, last: now }
+        Self { output, bar, last: now, line: String::new() }
     }
 
     fn show(&mut self, plan: &PlanRecord, ops: &OpenStore) {
@@ -214,7 +225,11 @@ impl PlanDisplay {
             bar.set_message(line(plan, ops));
         } else if ops.now().duration_since(self.last).unsigned_abs() >= LINE_EVERY {
             self.last = ops.now();
-            self.output.note(&line(plan, ops));
+            let line = line(plan, ops);
+            if line != self.line {
+                self.output.note(&line);
+                self.line = line;
+            }
         }
     }
 

@@ -328,10 +328,14 @@ async fn new(
     let OutcomeCounts { already, overridable, refused: others, .. } = survey.counts;
     Err(match overridable + others {
         0 if already == 0 => refused(format!("no {noun} matches; there is no plan")),
-        others => refused(format!(
-            "the plan would change nothing: {others} refused, {already} already; there is no plan"
-        ))
-        .help("the bulk command with --dry-run says what would happen to each"),
+        others => {
+            let why = survey.first_refusal.map(|why| format!("; the first: {why}"));
+            refused(format!(
+                "the plan would change nothing: {others} refused, {already} already; there is no plan{}",
+                why.unwrap_or_default()
+            ))
+            .help("the bulk command with --dry-run says what would happen to each")
+        }
     })
 }
 

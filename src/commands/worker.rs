@@ -112,7 +112,13 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> Result<Exit, Com
         let work = engine.run_as(worker, stop.clone(), until);
         match until {
             Until::Stopped => _ = tokio::join!(work, plans.run(stop)),
-            Until::Drained => work.await,
+            Until::Drained => {
+                work.await;
+                if let Err(error) = plans.settle_once(None).await {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "cannot note what became of the units of plans");
+                }
+            }
         }
     });
     let exit = tokio::select! {

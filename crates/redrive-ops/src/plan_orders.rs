@@ -1,7 +1,7 @@
 //! Orders to plans, with the refusals in words, and plans as they are shown.
 
 use redrive_core::{InvalidPlanSettings, PlanId, PlanStatus};
-use redrive_engine::{plan_waits_for, plan_waits_for_raw};
+use redrive_engine::{PlanExecutor, plan_waits_for, plan_waits_for_raw, random_worker_id};
 use redrive_store::{Operator, PlanChange, PlanOrder, PlanRecord, Result, UnitKind};
 
 use crate::Ops;
@@ -36,6 +36,10 @@ impl Ops {
                 };
                 let why = format!("{} cannot be undone; nothing was changed", plan.action.name());
                 return Ok(Err(OrderRefusal::Refused { why, next }));
+            }
+            // What has ended since cannot be returned, and there may be no executor that noted it.
+            if let Ok(owner) = random_worker_id() {
+                PlanExecutor::new(self.store().clone(), owner).settle_once(Some(id)).await?;
             }
         }
         Ok(match self.store().change_plan(id, order, by).await? {

@@ -37,6 +37,8 @@ pub struct BulkSurvey {
     pub already: Vec<UnitChange>,
     /// Whether more of them match.
     pub omits_already: bool,
+    /// Why the first refused unit is refused.
+    pub first_refusal: Option<String>,
 }
 
 /// A unit of a plan, with its id in the order of the plan.
@@ -148,6 +150,8 @@ impl BulkSurvey {
             self.counts.add(&change);
             if is_already {
                 self.already.push(change);
+            } else if change.outcome == ChangeResult::Refused && self.first_refusal.is_none() {
+                self.first_refusal = change.why;
             }
         }
     }

@@ -141,8 +141,10 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJ
     type Rejection = ProblemDetails;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
+        // A client may name the type of a body that it leaves out; a form of another site cannot name this one.
         let has_type = request.headers().contains_key(header::CONTENT_TYPE);
-        if !has_type && request.body().size_hint().exact() == Some(0) {
+        let is_plain = !has_type || has_content_type(&request, "application/json");
+        if is_plain && request.body().size_hint().exact() == Some(0) {
             return Ok(Self(T::default()));
         }
         Json::from_request(request, state).await.map(|Json(sent)| Self(sent))

@@ -238,6 +238,31 @@ impl PlanExecutor {
         }
     }
 
+    /// Looks once for the outcomes of all pending units, of one plan or of all that no other executor holds.
+    pub async fn settle_once(&self, only: Option<PlanId>) -> Result<()> {
+        let mut seen = Vec::new();
+        loop {
+            let claimed = self.claim(only, &seen).await?;
+            if claimed.is_empty() {
+                return Ok(());
+            }
+            for held in claimed {
+                let (lease, mut after) = (held.plan.lease(), 0);
+                seen.push(held.plan.id);
+                loop {
+                    let now = self.clock.now();
+                    let settled = self.store.settle_plan(lease, after, MAX_PLAN_STEP, now).await?;
+                    let Some((_, Some(next))) = settled else { break };
+                    after = next;
+                }
+                let _ = self.store.release_plan(lease).await?;
+            }
+            if only.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
     async fn claim(&self, only: Option<PlanId>, except: &[PlanId]) -> Result<Vec<HeldPlan>> {
         let now = self.store.now();
         let claim = PlanClaim {

@@ -36,6 +36,9 @@ pub(crate) struct BulkOutcome {
     pub(crate) plan: Option<PlanId>,
     /// Whether the plan is not done yet: it goes on in the background, or is kept as a draft.
     pub(crate) is_open: bool,
+    /// Whether it is a draft.
+    #[serde(skip)]
+    is_draft: bool,
     /// Units, changed or not.
     pub(crate) count: u64,
     /// Units that the plan has not come to: of a draft, all that it would change.
@@ -98,9 +101,13 @@ impl BulkOutcome {
         format!("{}.", words.join(", "))
     }
 
-    /// The status of the answer: 202 while a plan goes on in the background.
+    /// The status of the answer: 201 for a draft, 202 while a plan goes on in the background.
     pub(crate) fn status(&self) -> StatusCode {
-        if self.is_open { StatusCode::ACCEPTED } else { StatusCode::OK }
+        match (self.is_open, self.is_draft) {
+            (true, true) => StatusCode::CREATED,
+            (true, false) => StatusCode::ACCEPTED,
+            (false, _) => StatusCode::OK,
+        }
     }
 }
 
@@ -175,9 +182,11 @@ pub(crate) async fn act_on_all(
     let mut changes: Vec<UnitChange> = listed.map(|unit| unit.change).collect();
     changes.extend(already);
     changes.truncate(MAX_LISTED);
-    let is_open = matches!(plan.status, PlanStatus::Draft | PlanStatus::Running);
+    let is_draft = plan.status == PlanStatus::Draft;
+    let is_open = is_draft || plan.status == PlanStatus::Running;
     let plan = Some(id);
-    let mut outcome = BulkOutcome { plan, is_open, left, changes, ..BulkOutcome::default() };
+    let mut outcome =
+        BulkOutcome { plan, is_open, is_draft, left, changes, ..BulkOutcome::default() };
     outcome.count(counts);
     Ok(outcome)
 }

@@ -189,6 +189,7 @@ impl ResourcePaths<'_> {
             let about = format!("{}.", action.about());
             let mut operation = self.operation(action.name, &about, "BulkOutcome", &["400", "422"]);
             let started = operation["responses"]["200"].clone();
+            operation["responses"]["201"] = started.clone();
             operation["responses"]["202"] = started;
             let body = json!({ "content": { "application/json": { "schema": reference(&body) } }, "required": true });
             self.add(

@@ -118,9 +118,13 @@ pub(crate) async fn change<R: Changeable>(
     };
     let settings = params.apply.settings()?;
     let mode = match (params.dry_run, params.keep) {
-        (true, _) => BulkMode::DryRun,
-        (_, true) => BulkMode::Keep,
-        _ => BulkMode::Apply,
+        (true, false) => BulkMode::DryRun,
+        (false, true) => BulkMode::Keep,
+        (false, false) => BulkMode::Apply,
+        (true, true) => {
+            let what = "`dry_run` and `keep` exclude each other; nothing was changed";
+            return Err(ProblemDetails::bad_request(what));
+        }
     };
     let outcome = if let Some(action) = plan_action {
         let bulk = BulkAction { action, selection: &request.selection, settings, by: request.by };

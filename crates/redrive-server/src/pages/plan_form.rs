@@ -22,6 +22,8 @@ pub(super) struct TypedSettings {
     pub(super) ramp: String,
     pub(super) abort_if: String,
     pub(super) reason: String,
+    /// `true` if the preview is there to keep a plan.
+    pub(super) as_plan: String,
 }
 
 impl TypedSettings {
@@ -32,7 +34,7 @@ impl TypedSettings {
             pace: text(settings.pace().map(|pace| pace.to_string())),
             ramp: text(settings.ramp().map(|ramp| HumanDuration::from(ramp).to_string())),
             abort_if: text(settings.abort_if().map(|share| share.to_string())),
-            reason: String::new(),
+            ..Self::default()
         }
     }
 
@@ -55,13 +57,14 @@ impl TypedSettings {
             "ramp" => &mut self.ramp,
             "abort_if" => &mut self.abort_if,
             "reason" => &mut self.reason,
+            "as_plan" => &mut self.as_plan,
             _ => return None,
         })
     }
 
     /// The fields that are filled in.
     pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let Self { canary, pace, ramp, abort_if, reason } = self;
+        let Self { canary, pace, ramp, abort_if, reason, as_plan: _ } = self;
         let fields = [
             ("canary", canary),
             ("pace", pace),
@@ -90,7 +93,7 @@ impl TypedSettings {
 
     /// A careful proposal, unless something was typed.
     pub(super) fn or_careful(self, units: u64) -> Self {
-        match units > CANARY && self == Self::default() {
+        match units > CANARY && self.given().next().is_none() {
             true => Self {
                 canary: CANARY.to_string(),
                 abort_if: PlanSettings::CANARY_ABORT_IF.to_string(),

@@ -55,9 +55,9 @@ async fn show<R: Listed + Changeable>(
     wrong: Option<ProblemDetails>,
 ) -> PageResult<Response> {
     let params = Params::<R>::read(pairs, &of_action::<R>(name))?;
-    let params = Params::<R> { dry_run: true, ..params };
-    let preview =
-        Preview { name, fields: params.fields(), back: back(&params), keep: params.keep, typed };
+    let keep = params.keep || typed.as_plan == "true";
+    let params = Params::<R> { dry_run: true, keep: false, ..params };
+    let preview = Preview { name, fields: params.fields(), back: back(&params), keep, typed };
     let selection = params.selection.to_json();
     let selection = SelectionWords::new(&**app.ops.store(), app.ops.now()).of(&selection).await?;
     let changes = change(app, caller, R::PATH, name, params).await?;
@@ -110,7 +110,7 @@ impl Preview<'_> {
         html! { @if flags().next().is_some() {
             form.options method="get" action=(format!("{}/preview", R::PATH)) {
                 input type="hidden" name="action" value=(self.name);
-                @if self.keep { input type="hidden" name="keep" value="true"; }
+                @if self.keep { input type="hidden" name="as_plan" value="true"; }
                 @for (name, value) in others { input type="hidden" name=(name) value=(value); }
                 @for flag in flags() {
                     label.check {
@@ -144,17 +144,21 @@ impl Preview<'_> {
             (problem(wrong))
             form method="post" action=(act) {
                 @for (name, value) in &self.fields { input type="hidden" name=(name) value=(value); }
+                @if self.keep { input type="hidden" name="as_plan" value="true"; }
                 div.actions {
                     @if plan.is_some() { (typed.fields(watches)) }
                     (reason_field(&typed.reason))
+                    // The first button is what Enter does in a field: it must change nothing.
+                    @if plan.is_some() {
+                        button type="submit" name="action" value=(self.name) formmethod="get"
+                            formaction=(format!("{}/preview", R::PATH)) { "Estimate the time" }
+                    }
                 }
                 div.actions {
                     button.primary[!self.keep] type="submit" { (title_case(self.name)) " " (counted(units, R::NOUN)) " now" }
                     @if plan.is_some() {
                         button.primary[self.keep] type="submit" name="keep" value="true"
                             title="Changes nothing yet: the plan is applied on its own page" { "Keep as a plan" }
-                        button type="submit" name="action" value=(self.name) formmethod="get"
-                            formaction=(format!("{}/preview", R::PATH)) { "Estimate the time" }
                     }
                     a href=(self.back) { "Go back" }
                 }
@@ -186,11 +190,12 @@ pub(super) async fn act<R: Listed + Changeable>(
     PathParams(name): PathParams<String>,
     Form(pairs): Form<Pairs>,
 ) -> PageResult<Response> {
-    let pairs = of_form(pairs);
-    let (typed, others) = TypedSettings::take(pairs.clone());
+    let (typed, others) = TypedSettings::take(of_form(pairs));
     if let Err(wrong) = typed.settings() {
         return show::<R>(&app, &caller, &name, &others, typed, Some(wrong)).await;
     }
+    let settings = typed.given().map(|(field, value)| (field.to_owned(), value));
+    let pairs: Pairs = others.iter().cloned().chain(settings).collect();
     let params = Params::<R>::read(&pairs, &of_action::<R>(&name))?;
     let (fields, back) = (params.fields(), back(&params));
     let changes = match change(&app, &caller, R::PATH, &name, params).await {

@@ -155,7 +155,9 @@ async fn a_kept_plan_is_applied_paused_resumed_aborted_and_undone() {
     assert_eq!(status("apply", json!({ "pace": "1/h" })).await, "running");
     let paused = client.send("POST", &format!("{path}/pause"), None, "").await;
     assert_eq!(paused.ok()["status"], "paused", "an order needs no body");
-    assert_eq!(status("resume", json!({})).await, "running");
+    let json_type = Some("application/json");
+    let resumed = client.send("POST", &format!("{path}/resume"), json_type, "").await;
+    assert_eq!(resumed.ok()["status"], "running", "an empty body may have a type");
     let shown = client.get(&path).await.ok();
     assert_eq!(shown["settings"], "canary 2, pace 1/h, abort-if 20%");
     assert_eq!(shown["units"][0]["units"], 9, "{shown}");
@@ -168,9 +170,11 @@ async fn a_kept_plan_is_applied_paused_resumed_aborted_and_undone() {
     let refused = client.post("/v1/runs/retry", &large).await.problem(400);
     let why = "the canary (5000) must be smaller than the plan (9 units); nothing was changed";
     assert_eq!(refused["detail"], why);
+    let both = json!({ "queue": "work", "dry_run": true, "keep": true });
+    client.post("/v1/runs/retry", &both).await.problem(400);
     let paced = json!({ "queue": "work", "canary": 1, "pace": "1/h", "keep": true });
     let kept = client.post("/v1/runs/retry", &paced).await;
-    assert_eq!(kept.status, 202, "{kept:?}");
+    assert_eq!(kept.status, 201, "{kept:?}");
     let shown = client.get(kept.header("location").unwrap()).await.ok();
     assert_eq!(shown["settings"], "canary 1, pace 1/h, abort-if 20%", "{shown}");
     let done = client.post("/v1/runs/retry", &json!({ "queue": "work" })).await.ok();

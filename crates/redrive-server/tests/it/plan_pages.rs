@@ -212,6 +212,15 @@ async fn a_preview_keeps_what_was_typed_and_estimates_the_time() {
     // A plan of many units is proposed with a canary.
     let careful = browser.get("/uploads/preview?action=reset&upload=tiles&keep=true").await;
     check(&careful, &["name=\"canary\" min=\"1\" value=\"10\"", "Keep as a plan"]);
+    // Enter in a field presses the first button of a form, which must change nothing; the purpose of the page stays.
+    let form = &careful.body[careful.body.find("/uploads/act/reset").unwrap()..];
+    let first = &form[form.find("<button").unwrap()..];
+    assert!(first.starts_with("<button type=\"submit\" name=\"action\""), "{first}");
+    let path = "/uploads/preview?action=reset&upload=tiles&pace=1%2Fs&as_plan=true";
+    let estimated = browser.get(path).await;
+    check(&estimated, &["class=\"primary\" type=\"submit\" name=\"keep\""]);
+    let kept = "upload=tiles&pace=1%2Fs&as_plan=true&keep=true";
+    assert_eq!(browser.submit("/uploads/act/reset", kept).await.status, 303);
     let direct = browser.get("/uploads/preview?action=reset&upload=tiles").await;
     check(&direct, &["name=\"canary\" min=\"1\" value=\"\"", "All at once: 23 items"]);
 }
