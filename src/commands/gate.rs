@@ -22,8 +22,10 @@ rate, when too many attempts fail, or by command. docs/gates.md tells how it ope
 Examples:
   redrive gate list
   redrive gate show ads-api acme
-  redrive gate close ads-api --for 30m --reason 'the vendor asked for a pause'
-  redrive gate open ads-api")]
+  redrive gate close ads-api acme --for 30m --reason 'the vendor asked for a pause'
+  redrive gate open ads-api acme
+
+Only a gate that is divided (`per`) has keys.")]
 pub(crate) struct GateArgs {
     #[command(subcommand)]
     command: GateCommand,
@@ -106,11 +108,11 @@ Examples:
 
 /// A gate with the time that is left.
 #[derive(Debug, Serialize)]
-struct GateRow {
+pub(crate) struct GateRow {
     #[serde(flatten)]
-    view: GateView,
+    pub(crate) view: GateView,
     #[serde(skip)]
-    now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 impl TableRow for GateRow {
@@ -140,10 +142,10 @@ impl TableRow for GateRow {
         let view = &self.view;
         vec![
             view.gate.clone(),
-            view.key.clone().unwrap_or_default(),
+            view.key_in_words(),
             view.status.to_owned(),
             until,
-            view.waiting.to_string(),
+            view.waiting_in_words(),
             view.held.to_string(),
             view.units.join(" "),
             view.closed_by.clone().unwrap_or_default(),
@@ -160,7 +162,8 @@ pub(crate) async fn run(args: GateArgs, context: &Context) -> Result<Exit, Comma
         GateCommand::List { name, shut, limit, after } => {
             let after = after.unwrap_or_default();
             let after = after.split_once('/').unwrap_or((&after, ""));
-            if let Some(name) = &name {
+            for name in name.iter().map(String::as_str).chain([after.0]).filter(|it| !it.is_empty())
+            {
                 find(&ops, name, "").await?;
             }
             let found = ops.gates(name.as_deref(), shut, after, limit).await.map_err(failed)?;
@@ -172,6 +175,9 @@ pub(crate) async fn run(args: GateArgs, context: &Context) -> Result<Exit, Comma
             context.output.record(&row(view))?;
         }
         GateCommand::Close { name, key, period, reason } => {
+            if period.is_some_and(|period| std::time::Duration::from(period).is_zero()) {
+                return Err(CommandError::usage("--for: 0 closes nothing; write more than 0"));
+            }
             let by = operator(reason);
             let until = period.map(|period| by.at.checked_add(std::time::Duration::from(period)));
             let until = until.transpose().map_err(|_| {

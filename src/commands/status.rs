@@ -6,13 +6,14 @@ use clap::Args;
 use redrive_engine::{Clock, SteadyClock};
 use redrive_ops::{
     Watch,
-    views::{CauseView, DueView, OverviewView, PlanView, QueueStatsView},
+    views::{CauseView, DueView, GateView, OverviewView, PlanView, QueueStatsView},
     words::{apart, between, rounded},
 };
 use serde::Serialize;
 
 use crate::{
     cli::Format,
+    commands::gate::GateRow,
     context::{Context, IfMissing},
     exit::{CommandError, Exit},
     open_store::OpenStore,
@@ -92,6 +93,8 @@ fn print(overview: &OverviewView, ops: &OpenStore, context: &Context) -> Result<
     output.section("units", &units(overview))?;
     output.section("queues", &shown(&overview.queues, QueueRow))?;
     output.section("plans", &shown(&overview.plans, PlanRow))?;
+    let gate = |gate: &GateView| GateRow { view: gate.clone(), now: ops.now() };
+    output.section("gates that are not open", &shown(&overview.gates, gate))?;
     output.section("causes; `redrive causes` lists all", &shown(&overview.causes, CauseRow))?;
     output.section("next", &shown(&overview.due, |due| DueRow { due, at }))?;
     output.footer(&format!("{url} at {at}"))

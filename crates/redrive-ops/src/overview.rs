@@ -22,6 +22,9 @@ const PIPELINE_RUNS: u32 = 20;
 /// The longest list of plans that run or are paused.
 const PLANS: u32 = 100;
 
+/// The longest list of gates that are not open.
+const GATES: u32 = 20;
+
 /// Failed partitions that are searched for the next retry.
 const FAILED_PARTITIONS: u32 = 500;
 
@@ -59,6 +62,7 @@ impl OverviewReader<'_> {
             at: self.at.to_string(),
             units,
             plans: self.open_plans().await?,
+            gates: self.ops.gates(None, true, ("", ""), GATES).await?,
             due: self.due(&queues).await?,
             queues,
             sources,

@@ -147,6 +147,7 @@ mod tests {
             pipeline_runs: Vec::new(),
             activity: Vec::new(),
             plans: Vec::new(),
+            gates: Vec::new(),
             causes: Vec::new(),
             due: due.into_iter().collect(),
         }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use redrive_core::GateStatus;
-use redrive_store::{DeclaredGate, GateRecord, gate_name};
+use redrive_store::{DeclaredGate, GateRecord, MAX_WAITING_BEHIND, gate_name};
 use serde::Serialize;
 
 use crate::words::apart;
@@ -30,7 +30,7 @@ pub struct GateView {
     pub width: Option<u32>,
     /// Units that are noted one by one: all that run while the gate is not open, or has a limit of concurrency.
     pub held: u32,
-    /// Units that could be claimed if the gate let them, at most 10,000.
+    /// Units that could be claimed now if the gate let them; at most 10,000 are counted. Not those whose retry is due later.
     pub waiting: u64,
     /// The units that are held, at most ten: the probe, while the gate is probing.
     pub units: Vec<String>,
@@ -80,6 +80,21 @@ impl GateView {
 
     pub fn name(&self) -> String {
         gate_name(&self.gate, self.key.as_deref().unwrap_or_default())
+    }
+
+    /// The key; `(no customer)` for units that have none.
+    pub fn key_in_words(&self) -> String {
+        match (&self.key, &self.per) {
+            (Some(key), _) => key.clone(),
+            (None, Some(per)) => format!("(no {per})"),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// `10000+` if more may wait.
+    pub fn waiting_in_words(&self) -> String {
+        let more = if self.waiting >= u64::from(MAX_WAITING_BEHIND) { "+" } else { "" };
+        format!("{}{more}", self.waiting)
     }
 }
 

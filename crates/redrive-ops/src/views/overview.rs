@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{CauseView, PipelineRunView, PlanView, QueueStatsView};
+use super::{CauseView, GateView, PipelineRunView, PlanView, QueueStatsView};
 
 /// Counts, recent failures and upcoming retries of the whole store.
 #[derive(Debug, Clone, Serialize)]
@@ -26,6 +26,8 @@ pub struct OverviewView {
     pub causes: Vec<CauseView>,
     /// Plans that run or are paused, of the newest plans.
     pub plans: Vec<PlanView>,
+    /// Gates and keys that are not open, up to 20.
+    pub gates: Vec<GateView>,
     /// Scheduled retries and starts, soonest first.
     pub due: Vec<DueView>,
 }

@@ -40,6 +40,11 @@ pub(super) async fn list(
     let shut = given(query.shut.as_deref()).is_some();
     let after = after.split_once('/').unwrap_or((&after, ""));
     let gates = app.ops.gates(None, shut, after, ROWS).await?;
+    // What needs attention comes first.
+    let not_open = match !shut && after == ("", "") {
+        true => app.ops.gates(None, true, after, ROWS).await?,
+        false => Vec::new(),
+    };
     let last = gates.last().filter(|_| gates.len() >= ROWS as usize);
     let next = last.map(|gate| {
         let shut = shut.then(|| ("shut", "true".to_owned()));
@@ -52,7 +57,9 @@ pub(super) async fn list(
             "What all hosts together let through to a service. A gate closes when the service limits the rate, when too many attempts "
             "fail, or by command; then one unit finds out whether it answers again."
         }
+        @if !not_open.is_empty() { section { h2 { "Not open" } (table(&not_open, may_act, now)) } }
         section {
+            @if !not_open.is_empty() { h2 { "All" } }
             p {
                 @if shut { a href="/gates" { "All gates" } }
                 @else { a href=(address("/gates", [("shut", "true")])) { "Only what is not open" } }
@@ -60,18 +67,24 @@ pub(super) async fn list(
             @if gates.is_empty() {
                 p.empty { @if shut { "Every gate is open." } @else { "No gates. The configuration declares them: [[gate]]." } }
             } @else {
-                div.scroll { table {
-                    thead { tr {
-                        th { "Gate" } th { "Status" } th { "Until" } th.number { "Waiting" } th.number { "Held" } th { "Units" }
-                        th { "Closed" } th { "By" } th { "Reason" } th { "Places" } @if may_act { th { "Action" } }
-                    } }
-                    tbody { @for gate in &gates { (row(gate, may_act, now)) } }
-                } }
+                (table(&gates, may_act, now))
                 (more(next))
             }
         }
     };
     Ok(DashboardPage::new(NavSection::Gates, "Gates", body).render(&app, &caller))
+}
+
+pub(super) fn table(gates: &[GateView], may_act: bool, now: Timestamp) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "Gate" } th { "Status" } th { "Until" } th.number { "Waiting" } th.number { "Held" } th { "Units" }
+                th { "Closed" } th { "By" } th { "Reason" } th { "Places" } @if may_act { th { "Action" } }
+            } }
+            tbody { @for gate in gates { (row(gate, may_act, now)) } }
+        } }
+    }
 }
 
 fn row(gate: &GateView, may_act: bool, now: Timestamp) -> Markup {
@@ -80,20 +93,20 @@ fn row(gate: &GateView, may_act: bool, now: Timestamp) -> Markup {
     let key = gate.key.as_deref().unwrap_or_default();
     let fields = [("gate", gate.gate.as_str()), ("key", key)];
     html! { tr {
-        td.text { (gate.name()) }
+        td.text { (gate.gate) " " (excerpt(&gate.key_in_words())) }
         td { (pill(gate.status)) }
         td {
             @if let Some(width) = gate.width { (width) " at once" }
             @else if gate.status == "closed" && gate.closed_until.is_none() { "until it is opened" }
             @else { (when_some(gate.closed_until, now)) }
         }
-        td.number { (number(gate.waiting)) }
+        td.number { (gate.waiting_in_words()) }
         td.number { (number(gate.held.into())) }
         td.text { @for unit in &gate.units { (unit_link(unit)) " " } }
         td { (when_some(gate.closed_at, now)) }
         td.text { @if let Some(by) = &gate.closed_by { (unit_link(by)) } }
         td.text { (excerpt(gate.reason.as_deref().unwrap_or_default())) }
-        td.text { (gate.places.join(", ")) }
+        td.text { (excerpt(&gate.places.join(", "))) }
         @if may_act { td {
             // A gate that is divided is closed key by key.
             @if !is_open { (act_button(&path("open"), &fields, "Open")) }

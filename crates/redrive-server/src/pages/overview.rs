@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use redrive_ops::views::{DueView, OverviewView};
 
 use super::{
-    PageResult, causes, charts,
+    PageResult, causes, charts, gates,
     layout::{DashboardPage, NavSection, may_act},
     parts::{address, encoded, number, partition_address, pill, when_text},
     plans,
@@ -41,6 +41,9 @@ fn body(overview: &OverviewView, plans: &Markup, may_act: bool, now: Timestamp) 
         p.lead { (overview.summary(number)) }
         div.grid {
             @if !plans.0.is_empty() { section { h2 { a href="/plans" { "Running plans" } } (plans) } }
+            @if !overview.gates.is_empty() {
+                section { h2 { a href="/gates" { "Gates that are not open" } } (gates::table(&overview.gates, false, now)) }
+            }
             section.two-thirds {
                 h2 { "Attempts in the last hour" }
                 (charts::activity(&overview.activity, now))
