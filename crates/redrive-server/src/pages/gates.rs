@@ -79,8 +79,8 @@ pub(super) fn table(gates: &[GateView], may_act: bool, now: Timestamp) -> Markup
     html! {
         div.scroll { table {
             thead { tr {
-                th { "Gate" } th { "Status" } th { "Until" } th.number { "Waiting" } th.number { "Held" } th { "Units" }
-                th { "Closed" } th { "By" } th { "Reason" } th { "Places" } @if may_act { th { "Action" } }
+                th { "Gate" } th { "Status" } th.number { "Waiting" } th.number { "Held" } th { "Units" } th { "Closed" }
+                @if may_act { th { "Action" } }
             } }
             tbody { @for gate in gates { (row(gate, may_act, now)) } }
         } }
@@ -93,9 +93,9 @@ fn row(gate: &GateView, may_act: bool, now: Timestamp) -> Markup {
     let key = gate.key.as_deref().unwrap_or_default();
     let fields = [("gate", gate.gate.as_str()), ("key", key)];
     html! { tr {
-        td.text { (gate.gate) " " (excerpt(&gate.key_in_words())) }
-        td { (pill(gate.status)) }
-        td {
+        td.text { (gate.gate) " " b { (excerpt(&gate.key_in_words())) } span.lead { (gate.places.join(", ")) } }
+        td.nowrap {
+            (pill(gate.status)) " "
             @if let Some(width) = gate.width { (width) " at once" }
             @else if gate.status == "closed" && gate.closed_until.is_none() { "until it is opened" }
             @else { (when_some(gate.closed_until, now)) }
@@ -103,16 +103,23 @@ fn row(gate: &GateView, may_act: bool, now: Timestamp) -> Markup {
         td.number { (gate.waiting_in_words()) }
         td.number { (number(gate.held.into())) }
         td.text { @for unit in &gate.units { (unit_link(unit)) " " } }
-        td { (when_some(gate.closed_at, now)) }
-        td.text { @if let Some(by) = &gate.closed_by { (unit_link(by)) } }
-        td.text { (excerpt(gate.reason.as_deref().unwrap_or_default())) }
-        td.text { (excerpt(&gate.places.join(", "))) }
+        td.text {
+            (when_some(gate.closed_at, now))
+            @if let Some(by) = &gate.closed_by { " by " (unit_link(by)) }
+            @if let Some(reason) = &gate.reason { (excerpt(reason)) }
+        }
+        // A gate that is divided is closed key by key.
         @if may_act { td {
-            // A gate that is divided is closed key by key.
-            @if !is_open { (act_button(&path("open"), &fields, "Open")) }
-            @else if gate.per.is_none() || gate.key.is_some() { (act_button(&path("close"), &fields, "Close")) }
+            @if !is_open { (action("Open …", act_button(&path("open"), &fields, "Open"))) }
+            @else if gate.per.is_none() || gate.key.is_some() {
+                (action("Close …", act_button(&path("close"), &fields, "Close")))
+            }
         } }
     } }
+}
+
+fn action(name: &str, form: Markup) -> Markup {
+    html! { details { summary { (name) } (form) } }
 }
 
 fn unit_link(unit: &str) -> Markup {
