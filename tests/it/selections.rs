@@ -167,7 +167,7 @@ fn a_state_is_a_filter_of_an_action() {
                 post(&server, path, &json!({ "state": state, "dry_run": true }));
             assert_eq!((status, &planned["count"]), (200, &json!(count)), "{path}: {planned:#}");
             let kept = post(&server, path, &json!({ "state": state, "keep": true }));
-            assert_eq!((kept.0, &kept.1["is_open"]), (202, &json!(true)), "{path}: {kept:?}");
+            assert_eq!((kept.0, &kept.1["is_open"]), (201, &json!(true)), "{path}: {kept:?}");
         }
         let both = ask(server.address, "GET", "/v1/runs?status=passed&state=given_up", None);
         assert!(both.0 == 400 && both.1.contains("more than once"), "{both:?}");

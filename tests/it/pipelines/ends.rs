@@ -188,12 +188,12 @@ fn a_signal_stops_the_work_and_says_how_to_go_on() {
 #[test]
 fn a_run_whose_samples_all_fail_is_aborted_after_min_samples() {
     let config = super::mill::CONFIG.replace("{ rate = 0.5, every = 30 }", "{ min-samples = 100 }");
-    for mill in Mill::both_of(&config, &["bad"; 300]) {
+    for mill in Mill::both_of(&config, &["bad"; 1000]) {
         let run = mill.grind(1);
         let [total, succeeded, skipped, dlq, pending] = counts(&run);
         assert_eq!((&run["status"], succeeded, skipped), (&json!("aborted"), 0, 0));
-        // Samples that were running when the budget was exceeded end normally.
-        assert!((100..200).contains(&dlq) && dlq + pending == total, "{run}");
+        // Samples end normally that were running, or had ended, when the excess was written.
+        assert!(dlq >= 100 && pending > 0 && dlq + pending == total, "{run}");
         let why = run["stop_reason"].as_str().unwrap();
         assert!(why.ends_with("100 of 100 failed"), "{why}");
         mill.doctor();
