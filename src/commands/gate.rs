@@ -55,7 +55,7 @@ Examples:
         #[arg(long, value_name = "GATE/KEY")]
         after: Option<String>,
     },
-    /// Show a gate, or one key of it: what closed it, until when, and what waits
+    /// Show a gate, all keys of a divided gate, or one key: what closed it, until when, and what waits
     #[command(after_help = "\
 Examples:
   redrive gate show ads-api
@@ -131,7 +131,7 @@ impl TableRow for GateRow {
     fn cells(&self) -> Vec<String> {
         let GateView { status, closed_until, width, .. } = &self.view;
         let until = match (*status, closed_until, width) {
-            ("closed", None, _) => "opened by command".to_owned(),
+            ("closed", None, _) => "it is opened".to_owned(),
             ("closed", Some(until), _) if *until > self.now => {
                 format!("{until} ({})", apart(self.now, *until))
             }
@@ -149,7 +149,7 @@ impl TableRow for GateRow {
             view.held.to_string(),
             view.units.join(" "),
             view.closed_by.clone().unwrap_or_default(),
-            view.reason.clone().unwrap_or_default(),
+            view.reason_in_words(),
         ]
     }
 }
@@ -171,6 +171,11 @@ pub(crate) async fn run(args: GateArgs, context: &Context) -> Result<Exit, Comma
         }
         GateCommand::Show { name, key } => {
             let view = find(&ops, &name, key.as_deref().unwrap_or_default()).await?;
+            if key.is_none() && view.per.is_some() {
+                let keys = ops.gates(Some(&name), false, ("", ""), MAX_PAGE).await;
+                context.output.list(keys.map_err(failed)?.into_iter().map(row))?;
+                return Ok(Exit::Ok);
+            }
             view.check_key(key.as_deref()).map_err(|problem| keys_are_listed(problem, &name))?;
             context.output.record(&row(view))?;
         }

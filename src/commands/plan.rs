@@ -356,6 +356,9 @@ pub(crate) async fn show_draft(
             format!("it would take {time} after its canary")
         }
         Some(time) => format!("it would take {time}"),
+        None if settings.canary().is_some() => {
+            "without --pace it changes the rest at once after its canary".to_owned()
+        }
         None => "without --pace it changes all units at once".to_owned(),
     };
     context

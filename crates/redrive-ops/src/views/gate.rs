@@ -1,11 +1,11 @@
 //! A gate as it is shown.
 
 use jiff::Timestamp;
-use redrive_core::GateStatus;
+use redrive_core::{GateStatus, summary};
 use redrive_store::{DeclaredGate, GateRecord, MAX_WAITING_BEHIND, gate_name};
 use serde::Serialize;
 
-use crate::words::apart;
+use crate::words::{apart, shell_word};
 
 /// A gate, or one key of a divided gate.
 #[derive(Debug, Clone, Serialize)]
@@ -91,6 +91,11 @@ impl GateView {
         }
     }
 
+    /// The reason on one line.
+    pub fn reason_in_words(&self) -> String {
+        self.reason.as_deref().map(|reason| summary(reason).into_owned()).unwrap_or_default()
+    }
+
     /// `10000+` if more may wait.
     pub fn waiting_in_words(&self) -> String {
         let more = if self.waiting >= u64::from(MAX_WAITING_BEHIND) { "+" } else { "" };
@@ -98,7 +103,7 @@ impl GateView {
     }
 }
 
-/// `gate ads-api/acme, closed until 12:30, for 5m more, because run:7: 429: slow down`; `None` for an open gate.
+/// `it waits for gate ads-api/acme, closed until 12:30, for 5m more, because run:7: 429: slow down`; `None` for an open gate.
 pub(crate) fn gate_obstacle(row: &GateRecord, now: Timestamp) -> Option<String> {
     let (state, name) = (&row.state, row.name());
     let how = match (state.status, state.closed_until) {
@@ -108,12 +113,16 @@ pub(crate) fn gate_obstacle(row: &GateRecord, now: Timestamp) -> Option<String> 
         }
         (GateStatus::Closed, Some(_)) => "about to let a probe through".to_owned(),
         (GateStatus::Closed, None) => {
-            format!("closed until `redrive gate open {name}` opens it")
+            let words = [row.gate.as_str(), row.key.as_str()].into_iter();
+            let words: Vec<String> =
+                words.filter(|word| !word.is_empty()).map(shell_word).collect();
+            format!("closed until `redrive gate open {}` opens it", words.join(" "))
         }
         (GateStatus::Probing, _) => "which waits for the result of its probe".to_owned(),
         (GateStatus::Ramping, _) => format!("which lets {} units through at once", state.width),
     };
     let by = state.closed_by.as_deref().unwrap_or("somebody");
-    let reason = state.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason = state.reason.as_deref().map(|reason| format!(": {}", summary(reason)));
+    let reason = reason.unwrap_or_default();
     Some(format!("it waits for gate {name}, {how}, because of {by}{reason}"))
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{PartitionView, PlanCanaryView, PlanPeriodView, SampleView};
 use crate::{
     PlanUnitChange, Resource,
-    words::{between, human, seconds},
+    words::{between, human, seconds, shell_word},
 };
 
 /// A bulk action on a frozen list of units.
@@ -105,10 +105,10 @@ impl PlanView {
         let left = plan.settings.time_for(counts.rest(), &plan.timing, now);
         // Parts of a second say nothing.
         let left = left.map(|left| Duration::from_secs(left.as_secs_f64().ceil() as u64));
-        let is_live = matches!(plan.status, PlanStatus::Running | PlanStatus::Paused);
-        // How long a canary takes is not known.
+        // How long a canary or a pause takes is not known.
         let step = plan.settings.next_step(counts, &plan.timing, now);
-        let left = left.filter(|_| is_live && step != PlanStep::WaitForCanary);
+        let is_moving = plan.status == PlanStatus::Running && step != PlanStep::WaitForCanary;
+        let left = left.filter(|_| is_moving);
         let lease_left = plan.lease_until.map(|until| between(now, until));
         let lease_left = lease_left.filter(|left| !left.is_zero());
         let lease_left = lease_left.map(|left| Duration::from_secs(left.as_secs().max(1)));
@@ -223,12 +223,7 @@ fn flags(action: PlanAction, selection: &Value) -> String {
     let terms = terms.filter(|(name, _)| !matches!(name.as_str(), "status" | "waiting"));
     let term = |(name, value): (&String, &Value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let is_plain = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
-        let quoted = match !value.is_empty() && value.chars().all(is_plain) {
-            true => value,
-            false => format!("'{}'", value.replace('\'', r"'\''")),
-        };
-        format!("--{} {quoted}", name.replace('_', "-"))
+        format!("--{} {}", name.replace('_', "-"), shell_word(&value))
     };
     let mut flags: Vec<String> = terms.map(term).chain(state).collect();
     if flags.is_empty() {

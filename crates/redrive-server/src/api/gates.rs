@@ -117,6 +117,9 @@ pub(crate) async fn close_gate(
     let wrong = |problem: String| ProblemDetails::bad_request(format!("for: {problem}"));
     let period = body.r#for.as_deref().map(str::parse::<HumanDuration>);
     let period = period.transpose().map_err(|error| wrong(error.to_string()))?;
+    if period.is_some_and(|period| Duration::from(period).is_zero()) {
+        return Err(wrong("0 closes nothing; more than 0 is allowed".to_owned()));
+    }
     let until = period.map(|period| app.ops.now().checked_add(Duration::from(period)));
     let until = until.transpose().map_err(|error| wrong(error.to_string()))?;
     let order = GateOrder::Close { until };

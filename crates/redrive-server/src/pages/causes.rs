@@ -155,7 +155,10 @@ fn units(cause: &CauseView, counts: &CauseKind, may_act: bool, has_terminal: boo
     html! {
         a href=(address(links.path, of_cause)) { (number(open)) " " (noun(open)) }
         @if may_act && counts.stuck > 0 {
-            " · " a href=(address(&preview_path, preview.clone())) { (label) " " (number(counts.stuck)) " …" }
+            " · " a href=(address(&preview_path, preview.clone())) {
+                // Terminal partitions are refused; how many are terminal is known in the preview.
+                (label) @if links.kind != UnitKind::Partition { " " (number(counts.stuck)) } " …"
+            }
             @if has_terminal && links.kind == UnitKind::Partition {
                 " · " a href=(address(&preview_path, preview.clone().chain([("clear_terminal", "true")]))) { "also terminal ones …" }
             }

@@ -102,7 +102,7 @@ pub(super) async fn list(
         }
         section {
             @if rows.is_empty() { p.empty { "No plans." } } @else {
-                div.scroll { table.plans {
+                div.scroll { table.cards.plans {
                     thead { tr { th { "Plan" } th { "Status" } th { "Action" } th { "Progress" } th { "Made" } } }
                     tbody { @for (plan, selection) in &rows { tr {
                         td { a href=(plan_address(plan.id)) { (plan.id) } }
@@ -191,7 +191,7 @@ async fn page(
             section.half {
                 h2 { "Details" }
                 dl {
-                    dt { "Selection" } dd { code { (view.selection) } }
+                    dt { "Selection" } dd { code { (view.flags) } }
                     dt { "Settings" } dd { @if view.settings.is_empty() { "all at once" } @else { (view.settings) } }
                     dt { "Made" } dd { (when(view.created_at, now)) " by " (view.created_by) }
                     @if let Some(at) = view.started_at { dt { "Started" } dd { (when(at, now)) } }
@@ -302,7 +302,10 @@ fn orders(plan: &PlanRecord, typed: &TypedSettings, wrong: Option<&ProblemDetail
             @if let Some(settings) = &settings {
                 p.note.warning[is_sudden && is_large] {
                     (estimate(settings, total, noun))
-                    @if is_sudden && is_large { " A canary tries a few first; a pace spreads the rest over time." }
+                    @if is_sudden && is_large {
+                        @if plan.action.redrives() { " A canary tries a few first." }
+                        " A pace spreads them over time."
+                    }
                 }
             }
         } };
