@@ -214,18 +214,32 @@ impl Items for PostgresStore {
 
     async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>> {
         const DOING: &str = "admitting items";
-        let ItemAdmission { gates, owner, now, group, .. } = admission;
-        let (kind, limit) = (UnitKind::Item, admission.limit());
+        let ItemAdmission { gates, owner, now, group, limit, .. } = admission;
+        let (kind, limit) = (UnitKind::Item, *limit);
         let asked = GateRequest { gates, kind, owner, limit, now: *now };
         let mut session = self.session(DOING).await?;
-        let Some(rows) = asked.begin(&mut session, &[]).await? else {
-            session.commit().await?;
-            return Ok(vec![GatePass::default(); admission.items.len()]);
+        let permits = admission.permits();
+        let end = bind!(
+            queries::END_GATE_PERMITS,
+            kind => &kind.name(),
+            unit_id => &each(&permits, |permit| permit.id),
+            lease_epoch => &each(&permits, |permit| permit.epoch.0),
+        );
+        let passes = match asked.begin(&mut session, &[end]).await? {
+            None => {
+                session.commit().await?;
+                vec![GatePass::default(); limit as usize]
+            }
+            Some(rows) => {
+                let present = vec![group.clone()];
+                let gated = asked.look(self, &mut session, rows, present, |_| true).await?;
+                let most = gated.most.first().map_or(0, |(_, most)| *most);
+                asked.commit(self, &mut session, gated, &admission.units(most)).await?
+            }
         };
-        let present = vec![group.clone()];
-        let gated = asked.look(self, &mut session, rows, present, |_| true).await?;
-        let most = gated.most.first().map_or(0, |(_, most)| *most);
-        asked.commit(self, &mut session, gated, &admission.units(most)).await
+        drop(session);
+        self.notify_if(admission.gives_back()).await;
+        Ok(passes)
     }
 
     async fn claim_group(&self, claim: &GroupClaim) -> Result<ClaimedGroup> {

@@ -300,7 +300,7 @@ pub(crate) fn settle(
 }
 
 /// Ends the permits of a lease.
-fn end_permits(
+pub(crate) fn end_permits(
     connection: &Connection,
     kind: UnitKind,
     lease: LeaseRef,

@@ -13,7 +13,7 @@ use crate::{
     SqliteLeaseClock, SqliteStore,
     columns::{json_ids, micros, read_records},
     error::Doing,
-    gates::{GateRequest, settle},
+    gates::{GateRequest, end_permits, settle},
     journal::insert_journal,
     ledger::LedgerRows,
     queries,
@@ -103,7 +103,11 @@ impl Items for SqliteStore {
 
     async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>> {
         let (admission, clock) = (admission.clone(), self.clock.clone());
-        self.write(move |connection| admit(connection, &admission, &clock)).await
+        let gives_back = admission.gives_back();
+        let admit = self.write(move |connection| admit(connection, &admission, &clock));
+        let passes = admit.await?;
+        self.wakes.wake_if(gives_back);
+        Ok(passes)
     }
 
     async fn drop_items(&self, drops: &[(ItemId, JournalEntry)]) -> Result<Vec<Written>> {
@@ -191,12 +195,15 @@ fn admit(
     admission: &ItemAdmission,
     clock: &SqliteLeaseClock,
 ) -> Result<Vec<GatePass>> {
-    let ItemAdmission { gates, owner, now, group, .. } = admission;
-    let (kind, limit) = (UnitKind::Item, admission.limit());
+    let ItemAdmission { gates, owner, now, group, limit, .. } = admission;
+    let (kind, limit) = (UnitKind::Item, *limit);
+    for permit in admission.permits() {
+        end_permits(connection, kind, permit)?;
+    }
     let asked = GateRequest { gates, kind, owner, limit, now: *now };
     let present = || Ok(vec![group.clone()]);
     let Some(gated) = asked.look(connection, clock(), present, |_| true)? else {
-        return Ok(vec![GatePass::default(); admission.items.len()]);
+        return Ok(vec![GatePass::default(); limit as usize]);
     };
     let most = gated.most.first().map_or(0, |(_, most)| *most);
     asked.let_through(connection, clock(), gated, &admission.units(most))

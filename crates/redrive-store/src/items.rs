@@ -218,7 +218,10 @@ pub struct ItemPass {
 pub struct ItemAdmission {
     pub gates: GateRules,
     pub group: String,
+    /// None of them is being sent: those that were let through before give back their places.
     pub items: Vec<ItemId>,
+    /// How many of them may be let through: the first ones.
+    pub limit: u32,
     /// Of the lease on the group.
     pub epoch: Epoch,
     pub owner: WorkerId,
@@ -233,8 +236,14 @@ impl ItemAdmission {
         self.items.iter().take(admitted as usize).map(unit).collect()
     }
 
-    pub fn limit(&self) -> u32 {
-        u32::try_from(self.items.len()).unwrap_or(u32::MAX)
+    /// Whether places stay free for others.
+    pub fn gives_back(&self) -> bool {
+        self.items.len() > self.limit as usize
+    }
+
+    /// What the items count with for gates that let them through before.
+    pub fn permits(&self) -> Vec<LeaseRef> {
+        self.items.iter().map(|item| LeaseRef { id: item.0, epoch: self.epoch }).collect()
     }
 }
 
@@ -371,7 +380,8 @@ pub trait Items: Send + Sync {
     /// journal rows. A reset and a replacement store the count at which they happened.
     async fn move_items(&self, moves: &[ItemMove]) -> Result<Vec<Written>>;
 
-    /// Lets the first items through their gates, and returns how each of them passed.
+    /// Takes back the places of items that were not sent, lets the first items through their gates, and returns how each of
+    /// them passed.
     async fn admit_items(&self, admission: &ItemAdmission) -> Result<Vec<GatePass>>;
 
     /// Claims a group that has no lease or whose lease has ended. The lease is renewed and released

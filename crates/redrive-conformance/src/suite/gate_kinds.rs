@@ -100,6 +100,15 @@ impl Fixture {
         assert!(written[0].is_applied(), "{written:?}");
     }
 
+    async fn claim_group_until(&self, lease_until: Timestamp) -> LeaseRef {
+        let (owner, now) = (WorkerId("w1".to_owned()), at(1));
+        let claim = GroupClaim { group: group(), owner, now, lease_until };
+        match self.store.claim_group(&claim).await.expect("answered") {
+            ClaimedGroup::Held(lease) => lease,
+            ClaimedGroup::Busy { owner, .. } => panic!("{owner} has the group"),
+        }
+    }
+
     async fn status_of(&self, key: &str) -> GateStatus {
         let row = self.store.gate_rows(&[("api", key)]).await.expect("read").pop();
         row.map_or(GateStatus::Open, |row| row.state.status)
@@ -181,63 +190,110 @@ pub async fn a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data(f: &F
     assert_eq!(ids(&f.samples(&samples_behind(&gates, 1, 9, at(38))).await), ids(&probe));
 }
 
+/// A group that is uploaded behind a gate.
+struct GatedUpload<'a> {
+    f: &'a Fixture,
+    gates: GateRules,
+    ids: Vec<ItemId>,
+    lease: LeaseRef,
+}
+
+impl<'a> GatedUpload<'a> {
+    async fn start(f: &'a Fixture, gates: &GateRules, items: u32) -> Self {
+        f.declare_for(gates, UnitKind::Item, "photos").await;
+        let new = (0..items).map(|n| NewItem { group: group(), ..item(&format!("{n}.jpg")) });
+        let ids = f.add(&new.collect::<Vec<_>>()).await;
+        let (gates, lease) = (gates.clone(), f.claim_group_until(at(0) + FOR_LONG).await);
+        Self { f, gates, ids, lease }
+    }
+
+    fn admission(&self, items: &[ItemId], limit: u32, now: Timestamp) -> ItemAdmission {
+        ItemAdmission {
+            gates: self.gates.clone(),
+            group: group().group,
+            items: items.to_vec(),
+            limit,
+            epoch: self.lease.epoch,
+            owner: WorkerId("w1".to_owned()),
+            now,
+        }
+    }
+
+    async fn admit(&self, items: &[ItemId], now: Timestamp) -> usize {
+        let admission = self.admission(items, items.len() as u32, now);
+        self.f.store.admit_items(&admission).await.expect("answered").len()
+    }
+
+    async fn sent(&self, sent: &[(ItemId, Option<Failure>)], now: Timestamp) {
+        let step = |(id, failure): &(ItemId, Option<Failure>)| {
+            let event = match failure {
+                Some(_) => ItemEvent::RejectAttempt,
+                None => ItemEvent::Acknowledge,
+            };
+            let passed = PassedGates { rules: self.gates.clone(), key: group().group };
+            let gates = Some(ItemPass { passed, epoch: self.lease.epoch });
+            let (failure, worker) = (failure.clone(), "w1".to_owned());
+            let attempt = ItemAttempt { started_at: now, failure, worker, after: None, gates };
+            ItemMove { attempt: Some(attempt), ..ItemMove::new(*id, event, now) }
+        };
+        let moves: Vec<ItemMove> = sent.iter().map(step).collect();
+        let written = self.f.store.move_items(&moves).await.expect("answered");
+        assert_eq!(written, vec![Written::Applied; moves.len()]);
+    }
+
+    async fn holders(&self) -> Vec<ItemId> {
+        let key = if self.gates[0].is_keyed { "acme" } else { "" };
+        let permits = self.f.store.gate_permits("api", key, 99).await.expect("read");
+        let item = |permit: &PermitHolder| {
+            assert_eq!((permit.kind, permit.lease.epoch), (UnitKind::Item, self.lease.epoch));
+            ItemId(permit.lease.id)
+        };
+        permits.iter().map(item).collect()
+    }
+}
+
+fn group() -> ItemGroup {
+    ItemGroup { upload: "photos".to_owned(), group: "acme".to_owned() }
+}
+
+fn slow_down() -> Option<Failure> {
+    Some(Failure::http(429, Some(Duration::from_secs(30)), "slow down"))
+}
+
 // GAT-1, GAT-2, GAT-3, GAT-4, GAT-5
 pub async fn items_pass_gates_with_their_group_as_the_key(f: &Fixture) {
-    let gates = rules(true, Some(3));
-    f.declare_for(&gates, UnitKind::Item, "photos").await;
-    let group = ItemGroup { upload: "photos".to_owned(), group: "acme".to_owned() };
-    let new: Vec<NewItem> =
-        (0..5).map(|n| NewItem { group: group.clone(), ..item(&format!("{n}.jpg")) }).collect();
-    let ids = f.add(&new).await;
-    let (owner, lease_until) = (WorkerId("w1".to_owned()), at(0) + FOR_LONG);
-    let claim = GroupClaim { group: group.clone(), owner: owner.clone(), now: at(1), lease_until };
-    let ClaimedGroup::Held(lease) = f.store.claim_group(&claim).await.expect("claimed") else {
-        panic!("nobody else has the group")
-    };
-    let admit = async |items: &[ItemId], now| {
-        let (group, items, owner) = (group.group.clone(), items.to_vec(), owner.clone());
-        let epoch = lease.epoch;
-        let admission = ItemAdmission { gates: gates.clone(), group, items, epoch, owner, now };
-        f.store.admit_items(&admission).await.expect("answered").len()
-    };
-    let sent = |id: ItemId, failure: Option<Failure>, now| {
-        let event = match failure {
-            Some(_) => ItemEvent::RejectAttempt,
-            None => ItemEvent::Acknowledge,
-        };
-        let passed = PassedGates { rules: gates.clone(), key: "acme".to_owned() };
-        let gates = Some(ItemPass { passed, epoch: lease.epoch });
-        let (worker, after) = (owner.0.clone(), None);
-        let attempt = ItemAttempt { started_at: now, failure, worker, after, gates };
-        ItemMove { attempt: Some(attempt), ..ItemMove::new(id, event, now) }
-    };
-    assert_eq!(admit(&ids, at(2)).await, 3, "as many as may be sent at once");
-    assert_eq!(admit(&ids[3..], at(2)).await, 0);
-    let limited = Failure::http(429, Some(Duration::from_secs(30)), "slow down");
-    let moves = [sent(ids[0], None, at(3)), sent(ids[1], Some(limited), at(3))];
-    let written = f.store.move_items(&moves).await.expect("answered");
-    assert_eq!(written, [Written::Applied; 2]);
+    let mut upload = GatedUpload::start(f, &rules(true, Some(3)), 5).await;
+    let ids = upload.ids.clone();
+    assert_eq!(upload.admit(&ids, at(2)).await, 3, "as many as may be sent at once");
+    assert_eq!(upload.admit(&ids[3..], at(2)).await, 0);
+    upload.sent(&[(ids[0], None), (ids[1], slow_down())], at(3)).await;
     assert_eq!(f.status_of("acme").await, GateStatus::Closed);
-    assert_eq!(admit(&ids[3..], at(4)).await, 0);
-    let permits = f.store.gate_permits("api", "acme", 9).await.expect("read");
-    let lease_of = |id: ItemId| LeaseRef { id: id.0, epoch: lease.epoch };
-    let holder = |id| PermitHolder { kind: UnitKind::Item, lease: lease_of(id) };
-    assert_eq!(permits, [holder(ids[2])], "still being sent");
-    let release = LeaseRelease { lease, owner: owner.clone(), why: "shutdown".to_owned() };
+    assert_eq!(upload.admit(&ids[3..], at(4)).await, 0);
+    assert_eq!(upload.holders().await, [ids[2]], "still being sent");
+    let owner = WorkerId("w1".to_owned());
+    let release = LeaseRelease { lease: upload.lease, owner, why: "shutdown".to_owned() };
     let released = f.store.release_leases(Leased::Group, &[release], at(5)).await;
     assert_eq!(released.expect("answered"), [Written::Applied]);
-    let ClaimedGroup::Held(lease) = f.store.claim_group(&claim).await.expect("claimed") else {
-        panic!("nobody else has the group")
-    };
-    let again = ItemAdmission {
-        gates: gates.clone(),
-        group: "acme".to_owned(),
-        items: ids[1..].to_vec(),
-        epoch: lease.epoch,
-        owner,
-        now: at(34),
-    };
-    assert_eq!(f.store.admit_items(&again).await.expect("answered").len(), 1, "one probe");
+    upload.lease = f.claim_group_until(at(0) + FOR_LONG).await;
+    assert_eq!(upload.admit(&ids[1..], at(34)).await, 1, "one probe");
+}
+
+// GAT-3, GAT-4, GAT-5
+pub async fn items_that_are_not_sent_give_back_their_places(f: &Fixture) {
+    let upload = GatedUpload::start(f, &rules(false, Some(4)), 5).await;
+    let ids = &upload.ids;
+    assert_eq!(upload.admit(ids, at(2)).await, 4);
+    upload.sent(&[(ids[0], slow_down())], at(3)).await;
+    assert_eq!(upload.admit(&ids[1..], at(4)).await, 0);
+    assert_eq!(upload.holders().await, [], "those that were kept back");
+    assert_eq!(upload.admit(&ids[1..], at(34)).await, 1, "one probe");
+    assert_eq!(upload.admit(&ids[2..], at(35)).await, 0, "it is being sent");
+    let mut wakes = f.store.wakes();
+    wakes.mark_unchanged();
+    let given_back = f.store.admit_items(&upload.admission(&ids[1..2], 0, at(36))).await;
+    assert_eq!((given_back.expect("answered").len(), upload.holders().await), (0, Vec::new()));
+    wakes.changed().await.expect("others may pass now");
+    assert_eq!(upload.admit(&ids[2..], at(37)).await, 1, "the next probe");
 }
 
 // GAT-4, GAT-5

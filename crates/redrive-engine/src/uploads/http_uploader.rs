@@ -120,6 +120,7 @@ impl HttpUploader {
             epoch: request.epoch,
             batch: self.concurrency,
             queue: Default::default(),
+            unsent: Default::default(),
         })
     }
 
@@ -144,7 +145,7 @@ impl HttpUploader {
         }
         await_lanes(request, &lanes, &mut running).await;
         stopper.stop();
-        let mut pass = lanes.end();
+        let mut pass = lanes.end().await;
         drop(lanes);
         if pass.has_missing() {
             let counts = self.store.item_counts(&request.group).await?;

@@ -1,8 +1,12 @@
 //! Lets items through gates, a few at a time, before they are sent.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use redrive_core::Epoch;
+use redrive_core::{Epoch, ItemId};
 use redrive_retry::monotonic;
 use redrive_store::{GatePass, ItemAdmission, ItemPass, Store, WorkerId};
 use tokio::{sync::Mutex, time::Instant};
@@ -32,6 +36,8 @@ pub(super) struct ItemGates {
     /// How many items are let through together.
     pub(super) batch: usize,
     pub(super) queue: Mutex<ItemQueue>,
+    /// Items that were let through, and whose ends say nothing about the service.
+    pub(super) unsent: std::sync::Mutex<Vec<ItemId>>,
 }
 
 #[derive(Default)]
@@ -43,9 +49,13 @@ pub(super) struct ItemQueue {
 }
 
 impl ItemGates {
-    /// The next item that may be sent now; `None` if none is left.
-    pub(super) async fn next(&self, supply: &ItemSupply) -> Result<Option<Opened>, UploadError> {
-        loop {
+    /// The next item that may be sent now; `None` if none is left, or no more should be sent.
+    pub(super) async fn next(
+        &self,
+        supply: &ItemSupply,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<Opened>, UploadError> {
+        while !is_over() {
             let mut queue = self.queue.lock().await;
             let Some((opened, pass, admitted_at)) = queue.admitted.pop_front() else {
                 if !self.admit(&mut queue, supply).await? {
@@ -53,21 +63,26 @@ impl ItemGates {
                 }
                 continue;
             };
-            let window = match self.gates.start(&pass, &self.group, admitted_at) {
-                Start::Now => return Ok(Some(opened)),
-                Start::At(window) => window,
-                Start::KeptBack => {
-                    queue.waiting.push_back(opened);
-                    continue;
-                }
-            };
             drop(queue);
-            let wait = window.from.duration_since(self.store.now());
-            tokio::time::sleep(wait.try_into().unwrap_or_default()).await;
-            if self.store.now() <= window.until {
+            if self.await_start(&pass, admitted_at).await && !is_over() {
                 return Ok(Some(opened));
             }
             self.queue.lock().await.waiting.push_back(opened);
+        }
+        Ok(None)
+    }
+
+    /// Waits for the start time of an item. Returns whether the item may be sent.
+    async fn await_start(&self, pass: &GatePass, admitted_at: Instant) -> bool {
+        let start = || self.gates.start(pass, &self.group, admitted_at);
+        match start() {
+            Start::Now => true,
+            Start::KeptBack => false,
+            Start::At(window) => {
+                let wait = window.from.duration_since(self.store.now());
+                tokio::time::sleep(wait.try_into().unwrap_or_default()).await;
+                self.store.now() <= window.until && start() != Start::KeptBack
+            }
         }
     }
 
@@ -79,6 +94,7 @@ impl ItemGates {
             queue.waiting.push_back(opened);
         }
         if queue.waiting.is_empty() {
+            self.give_back_all(queue).await?;
             return Ok(false);
         }
         let store = &*self.store;
@@ -86,18 +102,11 @@ impl ItemGates {
             tokio::time::sleep(SHORTEST_REST).await;
             return Ok(true);
         }
-        let admission = ItemAdmission {
-            gates: self.gates.rules(store).await?,
-            group: self.group.clone(),
-            items: queue.waiting.iter().map(|(item, _)| item.id).collect(),
-            epoch: self.epoch,
-            owner: self.worker.clone(),
-            now: self.clock.now(),
-        };
         // Woken when items that were sent give back their places, or a gate changes.
         let mut wakes = self.store.wakes();
         let admitted_at = monotonic();
-        let passes = store.admit_items(&admission).await?;
+        let items = queue.waiting.iter().map(|(item, _)| item.id).collect();
+        let passes = self.exchange(items, queue.waiting.len()).await?;
         self.gates.note(store, std::iter::once(self.group.as_str())).await;
         if passes.is_empty() {
             let now = self.clock.now();
@@ -120,8 +129,45 @@ impl ItemGates {
         Ok(true)
     }
 
-    /// What the result of an item that was sent tells the gates.
-    pub(super) fn passed(&self, sent: &SendResult) -> Option<ItemPass> {
+    /// Gives back the places of items that were let through and are not sent.
+    pub(super) async fn give_back(&self) -> Result<(), UploadError> {
+        self.give_back_all(&mut *self.queue.lock().await).await
+    }
+
+    async fn give_back_all(&self, queue: &mut ItemQueue) -> Result<(), UploadError> {
+        let ItemQueue { waiting, admitted, .. } = std::mem::take(queue);
+        let items = waiting.into_iter().chain(admitted.into_iter().map(|(opened, ..)| opened));
+        self.exchange(items.map(|(item, _)| item.id).collect(), 0).await.map(drop)
+    }
+
+    /// Gives back the places of items and of those that were not sent, and lets the first of them through.
+    async fn exchange(
+        &self,
+        mut items: Vec<ItemId>,
+        limit: usize,
+    ) -> Result<Vec<GatePass>, UploadError> {
+        items.append(&mut self.unsent());
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let admission = ItemAdmission {
+            gates: self.gates.rules(&*self.store).await?,
+            group: self.group.clone(),
+            items,
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            epoch: self.epoch,
+            owner: self.worker.clone(),
+            now: self.clock.now(),
+        };
+        Ok(self.store.admit_items(&admission).await?)
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, Vec<ItemId>> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the result of an item tells the gates that let it through. One that tells them nothing gives back its place.
+    pub(super) fn passed(&self, item: ItemId, sent: &SendResult) -> Option<ItemPass> {
         match sent {
             SendResult::Acknowledged => {}
             SendResult::Rejected(failure) => self.gates.failed(&self.group, failure),
@@ -129,7 +175,10 @@ impl ItemGates {
             | SendResult::Unreachable(_)
             | SendResult::Unreadable(_)
             | SendResult::NoFolder(_)
-            | SendResult::Missing(_) => return None,
+            | SendResult::Missing(_) => {
+                self.unsent().push(item);
+                return None;
+            }
         }
         let passed = self.gates.passed(&self.group)?;
         Some(ItemPass { passed, epoch: self.epoch })

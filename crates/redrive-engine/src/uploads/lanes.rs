@@ -58,7 +58,7 @@ impl Lanes {
             let ended_at = self.clock.now();
             let mut result = ItemResult { item, failure: None, started_at, ended_at, gates: None };
             if let Some(gates) = &self.gates {
-                result.gates = gates.passed(&sent);
+                result.gates = gates.passed(result.item.id, &sent);
             }
             let judged = self.pass().take(result, sent);
             for result in judged {
@@ -71,7 +71,7 @@ impl Lanes {
 
     async fn next(&self) -> Result<Option<Opened>, UploadError> {
         match &self.gates {
-            Some(gates) => gates.next(&self.supply).await,
+            Some(gates) => gates.next(&self.supply, || self.pass().is_over).await,
             None => self.supply.next().await,
         }
     }
@@ -85,7 +85,16 @@ impl Lanes {
         self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn end(&self) -> UploadPass {
+    pub(super) async fn end(&self) -> UploadPass {
+        if let Some(gates) = &self.gates
+            && let Err(error) = gates.give_back().await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(
+                error,
+                "cannot give back the places of items behind gates; they are free when the group is released"
+            );
+        }
         let interrupted = self.request.is_stopped();
         UploadPass { interrupted, ..std::mem::take(&mut *self.pass()) }
     }

@@ -37,6 +37,7 @@ mod capacity;
 
 mod web;
 
+mod gated_items;
 mod gates;
 mod http;
 mod http_connections;
