@@ -19,7 +19,7 @@ use crate::{
     PostgresStore,
     batch::each,
     bound_query::{BoundQuery, bind},
-    columns::{read_records, read_rows},
+    columns::{Micros, read_records, read_rows},
     journal::JournalColumns,
     queries,
     session::Session,
@@ -270,12 +270,13 @@ impl GateRequest<'_> {
     /// are, and have no limits.
     pub(crate) async fn begin(
         &self,
+        store: &PostgresStore,
         session: &mut Session,
         first: &[BoundQuery<'_>],
     ) -> Result<Option<Vec<GateRecord>>> {
-        let names = names(self.gates);
+        let (names, now) = (names(self.gates), Micros(store.now()));
         let lock = bind!(queries::LOCK_GATES, name => &names);
-        let lost = bind!(queries::END_LOST_PERMITS, name => &names);
+        let lost = bind!(queries::END_LOST_PERMITS, name => &names, now => &now);
         let shut = bind!(queries::SHUT_GATE_KEYS, name => &names);
         let mut begin = first.to_vec();
         begin.extend([lock, lost, shut]);

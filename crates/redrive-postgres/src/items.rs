@@ -225,7 +225,7 @@ impl Items for PostgresStore {
             unit_id => &each(&permits, |permit| permit.id),
             lease_epoch => &each(&permits, |permit| permit.epoch.0),
         );
-        let passes = match asked.begin(&mut session, &[end]).await? {
+        let passes = match asked.begin(self, &mut session, &[end]).await? {
             None => {
                 session.commit().await?;
                 vec![GatePass::default(); limit as usize]

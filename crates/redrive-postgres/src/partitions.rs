@@ -200,7 +200,7 @@ async fn claim_work(
     let rows = if gates.is_empty() {
         session.begin(claimable).await?
     } else {
-        match asked.begin(session, &[]).await? {
+        match asked.begin(store, session, &[]).await? {
             Some(rows) => return claim_behind_gates(store, session, claim, &asked, rows).await,
             None => session.query(claimable).await?,
         }

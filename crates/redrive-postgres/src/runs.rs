@@ -225,7 +225,7 @@ async fn claim_behind_gates(
     let ClaimRequest { gates, owner, limit, now, .. } = request;
     let asked = GateRequest { gates, kind: UnitKind::Run, owner, limit: *limit, now: *now };
     let is_wanted = |category: &String| request.categories.among(category);
-    let rows = asked.begin(session, &[promote]).await?.unwrap_or_default();
+    let rows = asked.begin(store, session, &[promote]).await?.unwrap_or_default();
     let present = session.query(present).await?;
     let present = read_rows(&present, CLAIMING, |row| row.get())?;
     let claim = asked.look(store, session, rows, present, is_wanted).await?;

@@ -159,7 +159,7 @@ async fn claim_work(
     let SampleClaim { gates, owner, limit, now, .. } = claim;
     let asked = GateRequest { gates, kind: UnitKind::Sample, owner, limit: *limit, now: *now };
     let has_gates = !gates.is_empty();
-    if has_gates && let Some(rows) = asked.begin(session, &[]).await? {
+    if has_gates && let Some(rows) = asked.begin(store, session, &[]).await? {
         return claim_behind_gates(store, session, claim, &asked, rows).await;
     }
     let Served { pipeline, stages, run } = &claim.served;

@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     SqliteStore,
-    columns::{json_list, read_records, read_rows},
+    columns::{json_list, micros, read_records, read_rows},
     error::Doing,
     journal::insert_journal,
     queries,
@@ -221,12 +221,15 @@ impl GateRequest<'_> {
         let names: Vec<&str> = self.gates.iter().map(|gate| gate.name.as_str()).collect();
         let names = json_list(&names);
         let is_limited = ClaimGates::limits_open_keys(self.gates);
-        let mut rows: Vec<GateRecord> =
-            read_records(connection, READING, queries::SHUT_GATE_KEYS, [&names])?;
+        let shut = || read_records(connection, READING, queries::SHUT_GATE_KEYS, [&names]);
+        let mut rows: Vec<GateRecord> = shut()?;
         if rows.is_empty() && !is_limited {
             return Ok(None);
         }
-        execute(connection, queries::END_LOST_PERMITS, [&names])?;
+        execute(connection, queries::END_LOST_PERMITS, params![names, micros(clock)])?;
+        if rows.iter().any(|row| row.held > 0) {
+            rows = shut()?;
+        }
         let present = present()?;
         for gate in self.gates.iter().filter(|gate| gate.settings.limits_open_keys()) {
             let wanted = present.iter().filter(|key| is_wanted(key));

@@ -200,10 +200,19 @@ struct GatedUpload<'a> {
 
 impl<'a> GatedUpload<'a> {
     async fn start(f: &'a Fixture, gates: &GateRules, items: u32) -> Self {
+        Self::start_until(f, gates, items, at(0) + FOR_LONG).await
+    }
+
+    async fn start_until(
+        f: &'a Fixture,
+        gates: &GateRules,
+        items: u32,
+        lease_until: Timestamp,
+    ) -> Self {
         f.declare_for(gates, UnitKind::Item, "photos").await;
         let new = (0..items).map(|n| NewItem { group: group(), ..item(&format!("{n}.jpg")) });
         let ids = f.add(&new.collect::<Vec<_>>()).await;
-        let (gates, lease) = (gates.clone(), f.claim_group_until(at(0) + FOR_LONG).await);
+        let (gates, lease) = (gates.clone(), f.claim_group_until(lease_until).await);
         Self { f, gates, ids, lease }
     }
 
@@ -294,6 +303,22 @@ pub async fn items_that_are_not_sent_give_back_their_places(f: &Fixture) {
     assert_eq!((given_back.expect("answered").len(), upload.holders().await), (0, Vec::new()));
     wakes.changed().await.expect("others may pass now");
     assert_eq!(upload.admit(&ids[2..], at(37)).await, 1, "the next probe");
+}
+
+// GAT-4, GAT-5
+pub async fn the_lease_of_a_dead_upload_ends_and_with_it_the_places_of_its_items(f: &Fixture) {
+    let gates = rules(false, Some(1));
+    f.declare_for(&gates, UnitKind::Partition, "ads").await;
+    let a_second_ago = f.store.now() - SignedDuration::from_secs(1);
+    let upload = GatedUpload::start_until(f, &gates, 2, a_second_ago).await;
+    let close = GateOrder::Close { until: Some(at(3)) };
+    f.store.order_gate("api", "", &close, &operator(at(2))).await.expect("closed");
+    assert_eq!(upload.admit(&upload.ids[..1], at(4)).await, 1, "the probe");
+    f.ask_for(&[key("acme", "2026-03-01")], at(1)).await;
+    let probe = f.claim_partitions(&partitions_behind(&gates, 9, at(5))).await;
+    assert_eq!(probe.len(), 1, "the place of the item");
+    let holder = PermitHolder { kind: UnitKind::Partition, lease: probe[0].lease };
+    assert_eq!(f.store.gate_permits("api", "", 9).await.expect("read"), [holder]);
 }
 
 // GAT-4, GAT-5
