@@ -235,10 +235,11 @@ impl GateState {
         Ok(())
     }
 
-    /// Opens a gate that nothing has passed for long after its period. Returns whether it did.
-    pub fn open_idle(&mut self, settings: &GateSettings, now: Timestamp) -> bool {
+    /// Opens a gate that nothing has passed for long after its period. `held` units have permits. Returns whether it did.
+    pub fn open_idle(&mut self, settings: &GateSettings, held: u32, now: Timestamp) -> bool {
         let idle = IDLE_TIME.max(settings.cap().min(crate::MAX_DURATION));
-        let is_idle = self.status == GateStatus::Closed
+        let is_idle = self.status != GateStatus::Open
+            && held == 0
             && self.closed_until.is_some_and(|until| until <= now - idle);
         if is_idle {
             self.unlock(GateEvent::Open);

@@ -92,7 +92,7 @@ impl ClaimGates {
             if let Some(rule) = rule
                 && rule.is_keyed
                 && !present.contains(&*row.key)
-                && row.state.open_idle(&rule.settings, now)
+                && row.state.open_idle(&rule.settings, row.held, now)
             {
                 journal.push(row.entry(now, &by.0, &before));
                 opened.push(row);

@@ -290,6 +290,14 @@ pub async fn a_key_that_nothing_passes_opens(f: &Fixture) {
     let entries = f.store.journal_page(&journal, 0, 10).await.expect("read");
     let told: Vec<&str> = entries.iter().map(|row| &*row.entry.action).collect();
     assert_eq!(told, ["gate.closed", "gate.opened"]);
+    // The probe of bolt is cancelled: the gate stays in the midst of its way to open.
+    let bolt = probe.iter().find(|run| run.category == "bolt").expect("claimed").id;
+    f.submit(&[run("q", "else", at(6)), run("q", "else", at(7))], at(7)).await;
+    assert_eq!(f.claim(&claim(&gates, 1, at(15 + hour))).await.len(), 1);
+    assert_eq!(f.gate("api", "bolt").await.state.status, GateStatus::Probing, "it runs");
+    f.store.cancel_runs(&[bolt], &operator(at(16 + hour))).await.expect("cancelled");
+    assert_eq!(f.claim(&claim(&gates, 1, at(17 + hour))).await.len(), 1);
+    assert_eq!(f.gate("api", "bolt").await.state.status, GateStatus::Open);
 }
 
 // GAT-2
