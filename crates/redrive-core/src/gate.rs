@@ -72,6 +72,15 @@ pub struct RecentAttempts {
     pub failures: Vec<(u64, Timestamp)>,
 }
 
+/// Units that have permits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HeldPermits {
+    pub all: u32,
+    /// Those that were let through since the gate last closed or opened. The others end as they may, and its steps do not wait
+    /// for them.
+    pub current: u32,
+}
+
 /// How an attempt behind a gate ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateOutcome {
@@ -125,21 +134,22 @@ impl Default for GateState {
 }
 
 impl GateState {
-    /// How many more units may be claimed; `None` for any number. `held` units have permits, `now` is the wall clock, `clock`
-    /// that of leases.
+    /// How many more units may be claimed; `None` for any number. `now` is the wall clock, `clock` that of leases.
     pub fn admits(
         &self,
         settings: &GateSettings,
-        held: u32,
+        held: HeldPermits,
         now: Timestamp,
         clock: Timestamp,
     ) -> Option<u32> {
         let by_status = match self.status {
             GateStatus::Open => None,
-            GateStatus::Closed => Some(u32::from(self.period_is_over(now)).saturating_sub(held)),
-            GateStatus::Probing | GateStatus::Ramping => Some(self.width.saturating_sub(held)),
+            GateStatus::Closed => Some(u32::from(self.period_is_over(now))),
+            GateStatus::Probing | GateStatus::Ramping => {
+                Some(self.width.saturating_sub(held.current))
+            }
         };
-        let by_number = settings.concurrency().map(|most| most.saturating_sub(held));
+        let by_number = settings.concurrency().map(|most| most.saturating_sub(held.all));
         let by_rate = settings.rate().map(|rate| self.free_starts(rate, clock));
         [by_status, by_number, by_rate].into_iter().flatten().min()
     }
@@ -235,11 +245,16 @@ impl GateState {
         Ok(())
     }
 
-    /// Opens a gate that nothing has passed for long after its period. `held` units have permits. Returns whether it did.
-    pub fn open_idle(&mut self, settings: &GateSettings, held: u32, now: Timestamp) -> bool {
+    /// Opens a gate that nothing has passed for long after its period. Returns whether it did.
+    pub fn open_idle(
+        &mut self,
+        settings: &GateSettings,
+        held: HeldPermits,
+        now: Timestamp,
+    ) -> bool {
         let idle = IDLE_TIME.max(settings.cap().min(crate::MAX_DURATION));
         let is_idle = self.status != GateStatus::Open
-            && held == 0
+            && held.all == 0
             && self.closed_until.is_some_and(|until| until <= now - idle);
         if is_idle {
             self.unlock(GateEvent::Open);

@@ -67,7 +67,9 @@ pub use decide::{Decision, GiveUpReason, History, decide};
 pub use duration::{HumanDuration, InvalidDuration, MAX_DURATION};
 pub use failure::{Cause, Class, Code, Failure, InvalidCode};
 pub use fingerprint::{Fingerprint, InvalidFingerprint, NO_RAW_PARTITION};
-pub use gate::{GateChange, GateOutcome, GateResult, GateState, RecentAttempts, START_HORIZON};
+pub use gate::{
+    GateChange, GateOutcome, GateResult, GateState, HeldPermits, RecentAttempts, START_HORIZON,
+};
 pub use gate_settings::{GateSettings, GateTrip, InvalidGateSettings, MAX_TRIP_ATTEMPTS};
 pub use gate_state::{GateEvent, GateStatus};
 pub use item_state::{ItemEvent, ItemStatus};

@@ -72,7 +72,7 @@ impl Ops {
 
     async fn gate_view(&self, row: &GateRecord, declared: &[DeclaredGate]) -> Result<GateView> {
         let declared = declared.iter().find(|gate| gate.name == row.gate);
-        if row.is_open() && row.held == 0 {
+        if row.is_open() && row.held.all == 0 {
             return Ok(GateView::new(row, declared, 0, Vec::new()));
         }
         let waiting = self.store().waiting_behind(&row.gate, &row.key).await?;

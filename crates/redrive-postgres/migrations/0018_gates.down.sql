@@ -1,3 +1,4 @@
+DROP VIEW redrive.gate_states;
 DROP VIEW redrive.live_permits;
 DROP TABLE redrive.gate_permits;
 DROP TABLE redrive.gate_keys;

@@ -1,7 +1,3 @@
 -- The rows of gates and keys, with the number of units that have permits.
-SELECT gate, key, state, (
-    SELECT count(*) FROM redrive.live_permits AS permit
-    WHERE permit.gate = gate_keys.gate AND permit.key = gate_keys.key
-)
-FROM redrive.gate_keys
+SELECT gate, key, state, held, held_now FROM redrive.gate_states
 WHERE (gate, key) IN (SELECT * FROM unnest(:gate::text[], :key::text[]) AS named (gate, key))

@@ -1,8 +1,4 @@
 -- Rows that are not open of a gate (:gate), or of all.
-SELECT gate, key, state, (
-    SELECT count(*) FROM redrive.live_permits AS permit
-    WHERE permit.gate = gate_keys.gate AND permit.key = gate_keys.key
-)
-FROM redrive.gate_keys
+SELECT gate, key, state, held, held_now FROM redrive.gate_states
 WHERE (gate, key) > (:after_gate, :after_key) AND (:gate::text IS NULL OR gate = :gate) AND status <> 'open'
 ORDER BY gate, key LIMIT :limit::bigint

@@ -1,3 +1,4 @@
+DROP VIEW gate_states;
 DROP VIEW live_permits;
 DROP TABLE gate_permits;
 DROP TABLE gate_keys;

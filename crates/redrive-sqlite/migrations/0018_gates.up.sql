@@ -67,3 +67,15 @@ WHERE CASE permit.kind
     )
     ELSE false
 END;
+
+-- The states of gates and keys, with the units that have permits: all of them, and those that were let through since the gate
+-- last closed or opened.
+CREATE VIEW gate_states AS
+SELECT gate, key, status, state, (
+    SELECT count(*) FROM live_permits AS permit
+    WHERE permit.gate = gate_keys.gate AND permit.key = gate_keys.key
+) AS held, (
+    SELECT count(*) FROM live_permits AS permit
+    WHERE permit.gate = gate_keys.gate AND permit.key = gate_keys.key AND permit.gate_epoch = gate_keys.state ->> '$.epoch'
+) AS held_now
+FROM gate_keys;

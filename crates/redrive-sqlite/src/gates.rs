@@ -227,7 +227,7 @@ impl GateRequest<'_> {
             return Ok(None);
         }
         execute(connection, queries::END_LOST_PERMITS, params![names, micros(clock)])?;
-        if rows.iter().any(|row| row.held > 0) {
+        if rows.iter().any(|row| row.held.all > 0) {
             rows = shut()?;
         }
         let present = present()?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{GateSettings, GateState, GateStatus};
+use redrive_core::{GateSettings, GateState, GateStatus, HeldPermits};
 use serde_json::{Value, json};
 
 use crate::{
@@ -102,8 +102,8 @@ pub struct GateRecord {
     /// Empty if the gate is not divided.
     pub key: String,
     pub state: GateState,
-    /// Units with permits: those that run while the gate is not open, or has a limit of concurrency.
-    pub held: u32,
+    /// Units that run while the gate is not open, or has a limit of concurrency.
+    pub held: HeldPermits,
 }
 
 impl FromRow for GateRecord {
@@ -112,7 +112,7 @@ impl FromRow for GateRecord {
             gate: row.get()?,
             key: row.get()?,
             state: row.named("state", state_from_json)?,
-            held: row.count("held")?,
+            held: HeldPermits { all: row.count("held")?, current: row.count("held_now")? },
         })
     }
 }
@@ -120,7 +120,7 @@ impl FromRow for GateRecord {
 impl GateRecord {
     pub fn new(gate: &str, key: &str) -> Self {
         let state = GateState::default();
-        Self { gate: gate.to_owned(), key: key.to_owned(), state, held: 0 }
+        Self { gate: gate.to_owned(), key: key.to_owned(), state, held: HeldPermits::default() }
     }
 
     /// The state as it is stored.

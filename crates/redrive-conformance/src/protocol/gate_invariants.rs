@@ -72,8 +72,12 @@ pub(super) fn broken(
             "an order has taken effect when the call returns",
         ),
         (
-            !claimed || took || before.is_closed() || before.held().next().is_some(),
-            "a gate that is not closed lets a unit through if none is held",
+            !claimed
+                || took
+                || before.is_closed()
+                || before.held().any(|pass| pass.turn == before.turn)
+                || before.held().count() >= is_limited,
+            "a gate that is not closed lets a unit through if none of this epoch is held",
         ),
     ];
     invariants.iter().find(|(holds, _)| !holds).map(|(_, invariant)| *invariant)

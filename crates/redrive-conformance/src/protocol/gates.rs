@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use redrive_core::{GateOutcome, GateResult, GateSettings, GateState, GateStatus};
+use redrive_core::{GateOutcome, GateResult, GateSettings, GateState, GateStatus, HeldPermits};
 
 use super::{explore::Model, gate_invariants::broken};
 
@@ -25,6 +25,8 @@ pub enum GateMutant {
     /// Units are let through before the period is over.
     ClaimIgnoresPeriod,
     ClaimIgnoresPermits,
+    /// Units of before the gate closed keep its probe back.
+    ClaimCountsOldPermits,
     ClaimWritesNoPermit,
     /// The result is written, and the gate is to be closed by another transaction.
     FinishDoesNotClose,
@@ -45,10 +47,11 @@ pub enum GateMutant {
 }
 
 impl GateMutant {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ClaimIgnoresGate,
         Self::ClaimIgnoresPeriod,
         Self::ClaimIgnoresPermits,
+        Self::ClaimCountsOldPermits,
         Self::ClaimWritesNoPermit,
         Self::FinishDoesNotClose,
         Self::StaleResultCounts,
@@ -121,8 +124,8 @@ pub struct GateModel {
     pub state: GateState,
     pub workers: Vec<GateWorker>,
     pub now: Timestamp,
-    /// Permits that outlived their leases, because a mutant left them.
-    pub stray_permits: u32,
+    /// The epoch of a permit that outlived its lease, because a mutant left it.
+    stray_permit: Option<u64>,
     pub(super) turn: u64,
 }
 
@@ -135,7 +138,8 @@ pub struct RelativeGate {
     width: u32,
     answered: u32,
     failed: u32,
-    stray_permits: u32,
+    /// Whether it is of this epoch.
+    stray: Option<bool>,
     workers: Vec<GateWorker>,
 }
 
@@ -154,7 +158,7 @@ pub struct GateSituation {
     step: GateStep,
     /// Of an actor that holds its unit: whether the permit, if there is one, is of this epoch.
     actor: Option<Option<bool>>,
-    permits: u32,
+    permits: HeldPermits,
     held: u32,
 }
 
@@ -165,7 +169,7 @@ impl GateModel {
             state: GateState::default(),
             workers: vec![GateWorker::Idle; workers],
             now: Timestamp::UNIX_EPOCH,
-            stray_permits: 0,
+            stray_permit: None,
             turn: 0,
         }
     }
@@ -183,9 +187,14 @@ impl GateModel {
     }
 
     /// Units that a claim counts.
-    pub fn permits(&self) -> u32 {
-        let noted = self.held().filter(|pass| pass.permit.is_some()).count();
-        self.stray_permits.saturating_add(u32::try_from(noted).unwrap_or(u32::MAX))
+    pub fn permits(&self) -> HeldPermits {
+        let epochs = self.held().filter_map(|pass| pass.permit).chain(self.stray_permit);
+        let mut held = HeldPermits::default();
+        for epoch in epochs {
+            held.all += 1;
+            held.current += u32::from(epoch == self.state.epoch);
+        }
+        held
     }
 
     /// Whether the gate is closed now, and no unit may pass.
@@ -207,8 +216,12 @@ impl GateModel {
         if mutant == Some(GateMutant::ClaimIgnoresPeriod) {
             now = self.state.closed_until.unwrap_or(now);
         }
-        let permits =
-            if mutant == Some(GateMutant::ClaimIgnoresPermits) { 0 } else { self.permits() };
+        let mut permits = self.permits();
+        match mutant {
+            Some(GateMutant::ClaimIgnoresPermits) => permits = HeldPermits::default(),
+            Some(GateMutant::ClaimCountsOldPermits) => permits.current = permits.all,
+            _ => {}
+        }
         let admitted = self.state.admits(&self.settings, permits, now, self.now);
         if admitted == Some(0) && mutant != Some(GateMutant::ClaimIgnoresGate) {
             return None;
@@ -277,7 +290,7 @@ impl GateModel {
     /// A mutant leaves the permit of a lease that has ended. One is enough.
     fn leave(&mut self, pass: ModelPass, keeps: bool) {
         if keeps && pass.permit.is_some() {
-            self.stray_permits = 1;
+            self.stray_permit = pass.permit;
         }
     }
 
@@ -324,8 +337,9 @@ impl Model for GateModel {
         let mut workers: Vec<GateWorker> = self.workers.iter().map(worker).collect();
         workers.sort_unstable();
         let GateState { status, target, width, answered, failed, .. } = self.state;
-        let (period, stray_permits) = (self.period(), self.stray_permits);
-        RelativeGate { status, period, target, width, answered, failed, stray_permits, workers }
+        let period = self.period();
+        let stray = self.stray_permit.map(|epoch| epoch == self.state.epoch);
+        RelativeGate { status, period, target, width, answered, failed, stray, workers }
     }
 
     fn situation(&self, step: GateStep) -> GateSituation {
@@ -341,24 +355,28 @@ impl Model for GateModel {
         let status_alone =
             RelativeGate { target: 0, width: 0, answered: 0, failed: 0, ..gate.clone() };
         let without_results = RelativeGate { target: 0, answered: 0, failed: 0, ..gate.clone() };
-        let (permits, held) = (self.permits(), self.count_held());
+        let (permits, held, none) = (self.permits(), self.count_held(), HeldPermits::default());
         let (step, gate, actor, permits, held) = match step {
             GateStep::Claim(_) => (GateStep::Claim(0), without_results, None, permits, 0),
             GateStep::Report(at, report, _) => {
                 let step = GateStep::Report(0, report, true);
                 match (actor(at), report) {
-                    (None, _) | (_, GateReport::Released) => (step, status_alone, actor(at), 0, 0),
-                    (_, GateReport::Refused) => (step, gate, actor(at), 0, held),
-                    (_, GateReport::Answered | GateReport::Failed) => (step, gate, actor(at), 0, 0),
+                    (None, _) | (_, GateReport::Released) => {
+                        (step, status_alone, actor(at), none, 0)
+                    }
+                    (_, GateReport::Refused) => (step, gate, actor(at), none, held),
+                    (_, GateReport::Answered | GateReport::Failed) => {
+                        (step, gate, actor(at), none, 0)
+                    }
                 }
             }
-            GateStep::Reap(at) => (GateStep::Reap(0), status_alone, actor(at), 0, 0),
-            GateStep::Cancel(at) => (GateStep::Cancel(0), status_alone, actor(at), 0, 0),
-            GateStep::Close { .. } | GateStep::Open => (step, status_alone, None, 0, held),
+            GateStep::Reap(at) => (GateStep::Reap(0), status_alone, actor(at), none, 0),
+            GateStep::Cancel(at) => (GateStep::Cancel(0), status_alone, actor(at), none, 0),
+            GateStep::Close { .. } | GateStep::Open => (step, status_alone, None, none, held),
             // Nothing is written.
             GateStep::Crash(_) | GateStep::PeriodEnds => {
                 let nothing = RelativeGate { status: GateStatus::Open, ..status_alone };
-                (GateStep::PeriodEnds, nothing, None, 0, 0)
+                (GateStep::PeriodEnds, nothing, None, none, 0)
             }
         };
         GateSituation { gate, step, actor, permits, held }

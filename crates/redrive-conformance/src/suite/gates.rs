@@ -164,7 +164,7 @@ pub async fn one_probe_runs_and_its_answer_opens_the_gate_in_steps(f: &Fixture) 
     }
     assert_eq!(steps, [1, 2, 4, 5]);
     let open = f.gate("api", "acme").await;
-    assert_eq!((open.state.status, open.held), (GateStatus::Open, 0));
+    assert_eq!((open.state.status, open.held.all), (GateStatus::Open, 0));
     assert_eq!(f.claim(&claim(&gates, 100, at(57))).await.len(), 4, "the rest, with the first");
 }
 

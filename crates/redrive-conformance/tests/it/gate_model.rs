@@ -40,6 +40,10 @@ fn a_gate_that_breaks_one_rule_is_found_out() {
         (GateMutant::ClaimIgnoresGate, "no claim takes a unit behind a closed gate"),
         (GateMutant::ClaimIgnoresPeriod, "no claim takes a unit behind a closed gate"),
         (GateMutant::ClaimIgnoresPermits, "one unit probes at most"),
+        (
+            GateMutant::ClaimCountsOldPermits,
+            "a gate that is not closed lets a unit through if none of this epoch is held",
+        ),
         (GateMutant::ClaimWritesNoPermit, "one unit probes at most"),
         (GateMutant::FinishDoesNotClose, "the transaction of a refused attempt closes the gate"),
         (GateMutant::StaleResultCounts, "a stale report changes nothing"),
@@ -47,17 +51,17 @@ fn a_gate_that_breaks_one_rule_is_found_out() {
         (GateMutant::ProbeOpens, "a gate opens in steps, or by command"),
         (
             GateMutant::ReleaseKeepsPermit,
-            "a gate that is not closed lets a unit through if none is held",
+            "a gate that is not closed lets a unit through if none of this epoch is held",
         ),
         (GateMutant::ReleaseIsAnAnswer, "a lost or stopped worker says nothing about the service"),
         (
             GateMutant::ReapKeepsPermit,
-            "a gate that is not closed lets a unit through if none is held",
+            "a gate that is not closed lets a unit through if none of this epoch is held",
         ),
         (GateMutant::ReapIsAFailure, "a lost or stopped worker says nothing about the service"),
         (
             GateMutant::CancelKeepsPermit,
-            "a gate that is not closed lets a unit through if none is held",
+            "a gate that is not closed lets a unit through if none of this epoch is held",
         ),
         (GateMutant::NoReaper, "an end can be reached from every state"),
         (GateMutant::OrderIsForgotten, "an order has taken effect when the call returns"),

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use redrive_core::{
     GateChange, GateEvent, GateOutcome, GateResult, GateSettings, GateState, GateStatus, GateTrip,
-    Rate, START_HORIZON,
+    HeldPermits, Rate, START_HORIZON,
 };
 
 const BASE: Duration = Duration::from_secs(10);
@@ -49,6 +49,7 @@ fn closed(ran: u32) -> GateState {
 }
 
 fn admits(gate: &GateState, settings: &GateSettings, held: u32, seconds: f64) -> Option<u32> {
+    let held = HeldPermits { all: held, current: held };
     gate.admits(settings, held, at(seconds), at(seconds))
 }
 
@@ -137,6 +138,21 @@ fn answers_widen_the_gate_in_steps_until_as_many_run_as_before() {
     assert_eq!((gate.closings, gate.closed_until, gate.reason.clone()), (0, None, None));
     // Answers of the ramp that come late belong to an older epoch.
     assert_eq!(gate.record(&settings, &[final_failure], 0), None);
+}
+
+// GAT-4, GAT-5
+#[test]
+fn units_of_before_the_closing_count_for_the_limit_and_not_for_the_steps() {
+    let mut gate = closed(8);
+    let limited = settings(None, Some(8), None);
+    let admits = |gate: &GateState, settings: &GateSettings, all, current| {
+        gate.admits(settings, HeldPermits { all, current }, at(30.0), at(30.0))
+    };
+    assert_eq!(admits(&gate, &plain(), 7, 0), Some(1), "the probe waits for none of them");
+    gate.let_through();
+    assert_eq!(admits(&gate, &plain(), 8, 1), Some(0));
+    assert_eq!(admits(&gate, &plain(), 7, 0), Some(1), "a lost probe leaves its place");
+    assert_eq!(admits(&gate, &limited, 8, 0), Some(0));
 }
 
 // GAT-4
@@ -318,7 +334,7 @@ proptest! {
         let (mut gate, mut clock, mut started) = (GateState::default(), at(0.0), Vec::new());
         for (pause, wanted, late) in claims {
             clock += SignedDuration::from_secs_f64(pause);
-            let free = gate.admits(&settings, 0, clock, clock).unwrap().min(wanted);
+            let free = gate.admits(&settings, HeldPermits::default(), clock, clock).unwrap().min(wanted);
             if free == 0 {
                 continue;
             }

@@ -102,7 +102,7 @@ async fn one_refusal_stops_all_hosts_and_nothing_behind_it_is_counted() {
     let twice = attempts.iter().filter(|attempts| **attempts == 2).count();
     assert_eq!((twice, attempts.iter().max()), (refused, Some(&2)), "the others were not tried");
     let gate = store.gate_rows(&[("api", "")]).await.unwrap().pop().unwrap();
-    assert!(gate.is_open() && gate.held == 0, "{gate:?}");
+    assert!(gate.is_open() && gate.held.all == 0, "{gate:?}");
     let told =
         store.journal_page(&redrive_store::JournalFilter::default(), 0, 1_000).await.unwrap();
     let told: Vec<&str> = told.iter().map(|row| row.entry.action.as_str()).collect();

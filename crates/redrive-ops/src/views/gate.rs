@@ -59,7 +59,7 @@ impl GateView {
             reason: state.reason.clone(),
             closings: state.closings,
             width: is_moving.then_some(state.width),
-            held: row.held,
+            held: row.held.all,
             waiting,
             units,
             places: places.iter().map(|it| format!("{}:{}", it.kind.place(), it.place)).collect(),
