@@ -43,6 +43,8 @@ impl FromRow for EndedPermit {
 pub struct GateResults {
     /// By the name of the gate, then by the key.
     gates: BTreeMap<String, BTreeMap<String, ResultsOfGate>>,
+    /// Of items, whose results are written in batches larger than what is sent at once.
+    items_at_once: Option<u32>,
     freed: bool,
 }
 
@@ -68,11 +70,6 @@ pub struct GateResultWrites {
     pub changed: bool,
     /// Whether units gave back their places.
     pub freed: bool,
-}
-
-/// How many units ran behind an open gate that the results of a batch close: `held` still do.
-fn ran(held: u32, results: &[GateResult]) -> u32 {
-    held.saturating_add(u32::try_from(results.len()).unwrap_or(u32::MAX))
 }
 
 impl GateResults {
@@ -157,7 +154,8 @@ impl GateResults {
         let mut results = Self::default();
         for step in moves {
             let Some(attempt) = &step.attempt else { continue };
-            let Some(ItemPass { passed, .. }) = &attempt.gates else { continue };
+            let Some(ItemPass { passed, at_once, .. }) = &attempt.gates else { continue };
+            results.items_at_once = results.items_at_once.max(Some(*at_once));
             let unit = || Unit::Item(step.id).to_string();
             results.add(passed, unit, step.id.0, attempt.failure.as_ref(), step.at);
         }
@@ -232,6 +230,12 @@ impl GateResults {
         })
     }
 
+    /// How many units ran behind an open gate that the results close: `held` still do.
+    fn ran(&self, row: &GateRecord, held: u32, results: &[GateResult]) -> u32 {
+        let ended = u32::try_from(results.len()).unwrap_or(u32::MAX);
+        row.ran(held).saturating_add(self.items_at_once.unwrap_or(ended))
+    }
+
     /// Records the results in rows that were read in the transaction. `held` counts the units that still run behind a gate that
     /// they close.
     pub fn record(
@@ -244,7 +248,7 @@ impl GateResults {
         for mut row in rows {
             let Some((rule, results)) = self.of(&row) else { continue };
             let before = row.state.clone();
-            let ran = if self.close(&row) { ran(held(&row), &results) } else { 0 };
+            let ran = if self.close(&row) { self.ran(&row, held(&row), &results) } else { 0 };
             let change = row.state.record(&rule.settings, &results, ran);
             if row.state == before {
                 continue;

@@ -136,10 +136,15 @@ impl GateRecord {
         gate_name(&self.gate, &self.key)
     }
 
-    /// Carries out an operator's order and returns its journal entry; `None` if the status does not allow it. `ran` is how
-    /// many units run at once now.
-    pub fn order(&mut self, order: &GateOrder, by: &Operator, ran: u32) -> Option<JournalEntry> {
-        let before = self.state.clone();
+    /// How many units run now, if so many have leases of their own. Items have none, and count if they have permits.
+    pub(crate) fn ran(&self, held: u32) -> u32 {
+        held.max(self.held.all)
+    }
+
+    /// Carries out an operator's order and returns its journal entry; `None` if the status does not allow it. `held` units with
+    /// leases of their own run now.
+    pub fn order(&mut self, order: &GateOrder, by: &Operator, held: u32) -> Option<JournalEntry> {
+        let (before, ran) = (self.state.clone(), self.ran(held));
         match order {
             GateOrder::Close { until } => {
                 let (actor, reason) = (by.actor.as_str(), by.reason.as_deref());

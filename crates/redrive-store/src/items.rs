@@ -211,6 +211,8 @@ pub struct ItemAttempt {
 pub struct ItemPass {
     pub passed: PassedGates,
     pub epoch: Epoch,
+    /// How many items of the group are sent at once.
+    pub at_once: u32,
 }
 
 /// A request to send items of a group behind gates. The key is the group.

@@ -240,7 +240,7 @@ impl<'a> GatedUpload<'a> {
                 None => ItemEvent::Acknowledge,
             };
             let passed = PassedGates { rules: self.gates.clone(), key: group().group };
-            let gates = Some(ItemPass { passed, epoch: self.lease.epoch });
+            let gates = Some(ItemPass { passed, epoch: self.lease.epoch, at_once: 3 });
             let (failure, worker) = (failure.clone(), "w1".to_owned());
             let attempt = ItemAttempt { started_at: now, failure, worker, after: None, gates };
             ItemMove { attempt: Some(attempt), ..ItemMove::new(*id, event, now) }
@@ -303,6 +303,18 @@ pub async fn items_that_are_not_sent_give_back_their_places(f: &Fixture) {
     assert_eq!((given_back.expect("answered").len(), upload.holders().await), (0, Vec::new()));
     wakes.changed().await.expect("others may pass now");
     assert_eq!(upload.admit(&ids[2..], at(37)).await, 1, "the next probe");
+}
+
+// GAT-4
+pub async fn a_gate_before_items_opens_up_to_what_is_sent_at_once(f: &Fixture) {
+    let upload = GatedUpload::start(f, &rules(true, None), 9).await;
+    assert_eq!(upload.admit(&upload.ids, at(2)).await, 9, "it is open");
+    // Results wait for others of their batch.
+    let mut sent: Vec<_> = upload.ids.iter().map(|id| (*id, None)).collect();
+    sent[8].1 = slow_down();
+    upload.sent(&sent, at(3)).await;
+    let row = f.store.gate_rows(&[("api", "acme")]).await.expect("read").pop().expect("noted");
+    assert_eq!((row.state.status, row.state.target), (GateStatus::Closed, 3));
 }
 
 // GAT-4, GAT-5

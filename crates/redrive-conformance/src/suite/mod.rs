@@ -171,6 +171,7 @@ macro_rules! conformance_tests {
                 a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data
                 items_pass_gates_with_their_group_as_the_key
                 items_that_are_not_sent_give_back_their_places
+                a_gate_before_items_opens_up_to_what_is_sent_at_once
                 the_lease_of_a_dead_upload_ends_and_with_it_the_places_of_its_items
                 a_lost_unit_of_any_kind_gives_back_its_place
             }

@@ -33,7 +33,7 @@ pub(super) struct ItemGates {
     pub(super) group: String,
     /// Of the lease on the group.
     pub(super) epoch: Epoch,
-    /// How many items are let through together.
+    /// How many items are let through together, and sent at once.
     pub(super) batch: usize,
     pub(super) queue: Mutex<ItemQueue>,
     /// Items that were let through, and whose ends say nothing about the service.
@@ -181,6 +181,7 @@ impl ItemGates {
             }
         }
         let passed = self.gates.passed(&self.group)?;
-        Some(ItemPass { passed, epoch: self.epoch })
+        let at_once = u32::try_from(self.batch).unwrap_or(u32::MAX);
+        Some(ItemPass { passed, epoch: self.epoch, at_once })
     }
 }
