@@ -19,7 +19,7 @@ WITH held AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT id, epoch, run_ids FROM redrive.run_claims
         WHERE run_claims.epoch = named.epoch AND last_run >= :first_run AND first_run <= :last_run
-        FOR UPDATE
+        ORDER BY first_run, id FOR UPDATE
     ) AS claim
 ),
 held_run AS MATERIALIZED (

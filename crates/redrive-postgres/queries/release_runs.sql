@@ -5,7 +5,8 @@ WITH held AS MATERIALIZED (
         SELECT DISTINCT epoch FROM unnest(:epoch::bigint[]) AS named (epoch) ORDER BY epoch LIMIT cardinality(:epoch)
     ) AS named
     CROSS JOIN LATERAL (
-        SELECT id, epoch, run_ids FROM redrive.run_claims WHERE run_claims.epoch = named.epoch FOR UPDATE
+        SELECT id, epoch, run_ids FROM redrive.run_claims WHERE run_claims.epoch = named.epoch
+        ORDER BY first_run, id FOR UPDATE
     ) AS claim
 ),
 held_run AS MATERIALIZED (

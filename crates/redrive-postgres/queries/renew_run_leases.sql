@@ -5,7 +5,7 @@ WITH held AS MATERIALIZED (
         SELECT DISTINCT epoch FROM unnest(:epoch::bigint[]) AS named (epoch) ORDER BY epoch LIMIT cardinality(:epoch)
     ) AS named
     CROSS JOIN LATERAL (
-        SELECT * FROM redrive.run_claims WHERE run_claims.epoch = named.epoch FOR UPDATE
+        SELECT * FROM redrive.run_claims WHERE run_claims.epoch = named.epoch ORDER BY first_run, id FOR UPDATE
     ) AS claim
 ),
 held_run AS MATERIALIZED (

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, RunId};
 use redrive_store::{
-    Backlog, Categories, ClaimGates, ClaimRequest, ClaimedRun, DataEdit, FromRow, GateResultWrites,
-    GateResults, LetThrough, MAX_PAGE_BYTES, NewRun, Operator, PageLimit, PausedQueue, QueueAction,
-    QueueStats, ReadColumn, Result, RowReader, RunAction, RunChange, RunCompletion, RunFinish,
-    RunRecord, Runs, Selection, SelectionSql, StateSql, SubmittedRun, UnitKind, Verdict, Written,
+    Backlog, Categories, ClaimGates, ClaimRequest, ClaimedRun, DataEdit, Error, FromRow,
+    GateResultWrites, GateResults, LetThrough, MAX_PAGE_BYTES, NewRun, Operator, PageLimit,
+    PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RowReader, RunAction, RunChange,
+    RunCompletion, RunFinish, RunRecord, Runs, Selection, SelectionSql, StateSql, SubmittedRun,
+    UnitKind, Verdict, Written,
 };
 use tokio_postgres::Row;
 
@@ -463,9 +464,16 @@ async fn finish(
         (session.query(write).await?, Vec::new(), Vec::new())
     };
     let (mut applied, mut states) = (Vec::new(), Vec::new());
-    for (places, state) in read_rows(&rows, DOING, |row| read_written(row, &others))? {
-        applied.extend(places);
-        states.extend(state);
+    let mut read = |rows: &[Row]| {
+        for (places, state) in read_rows(rows, DOING, |row| read_written(row, &others))? {
+            applied.extend(places);
+            states.extend(state);
+        }
+        Ok::<_, Error>(applied.len())
+    };
+    if read(&rows)? < batch.rows.len() {
+        // A renewal that the query waited for has moved runs to a claim that the query could not see.
+        read(&session.query(write).await?)?;
     }
     let mut writes = GateResultWrites::default();
     if let Some(first) = batch.rows.first()

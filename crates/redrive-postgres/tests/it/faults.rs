@@ -33,11 +33,17 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Waits until a session of a store waits for a lock. The server is asked again and again.
 pub(crate) async fn until_blocked(raw: &Client) -> i32 {
+    until_so_many_are_blocked(raw, 1).await
+}
+
+/// Returns one of them.
+pub(crate) async fn until_so_many_are_blocked(raw: &Client, count: usize) -> i32 {
     let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
                AND application_name = 'redrive' AND wait_event_type = 'Lock'";
     loop {
-        if let Some(row) = raw.query_opt(sql, &[]).await.unwrap() {
-            return row.get(0);
+        let blocked = raw.query(sql, &[]).await.unwrap();
+        if blocked.len() == count {
+            return blocked[0].get(0);
         }
     }
 }

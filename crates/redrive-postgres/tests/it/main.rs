@@ -26,6 +26,7 @@ mod plans;
 mod queries;
 
 mod batches;
+mod claim_rows;
 mod claims;
 mod clock;
 mod durability;
