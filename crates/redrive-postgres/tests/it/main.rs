@@ -33,6 +33,7 @@ mod durability;
 mod faults;
 mod item_locks;
 mod partition_locks;
+mod pruning;
 mod refusals;
 mod run_locks;
 mod submit_in;
