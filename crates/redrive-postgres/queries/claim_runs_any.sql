@@ -10,7 +10,7 @@
 -- ctid; for the last LIMIT see finish_runs.
 --
 -- The search starts at a position (:from_submitted_at, :from_id) before which a claim has found nothing a
--- moment ago, or at the oldest run that was promoted in this transaction, if that is older. The first search,
+-- moment ago, or at the oldest run that was promoted or found in this transaction, if that is older. The first search,
 -- for the oldest run, passes over the dead entries (SQLite has none); the runs to lock are then read from the
 -- oldest on. Each row has the id of the oldest run, which another claim may have locked.
 WITH RECURSIVE present (category) AS (
@@ -32,11 +32,11 @@ allowed AS MATERIALIZED (
     SELECT category FROM present WHERE category IS NOT NULL
 ),
 start AS MATERIALIZED (
-    SELECT least(:from_submitted_at::timestamptz, promoted) AS submitted_at,
-        CASE WHEN promoted <= :from_submitted_at THEN -9223372036854775807 ELSE :from_id::bigint END AS id
+    SELECT least(:from_submitted_at::timestamptz, arrived) AS submitted_at,
+        CASE WHEN arrived <= :from_submitted_at THEN -9223372036854775807 ELSE :from_id::bigint END AS id
     FROM (
-        SELECT nullif(current_setting('redrive.oldest_promoted', true), '')::timestamptz
-    ) AS just (promoted)
+        SELECT nullif(current_setting('redrive.oldest_arrival', true), '')::timestamptz
+    ) AS just (arrived)
 ),
 oldest AS MATERIALIZED (
     SELECT submitted_at, id FROM allowed, LATERAL (

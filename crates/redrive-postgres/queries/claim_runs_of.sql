@@ -7,11 +7,11 @@ WITH allowed AS MATERIALIZED (
     GROUP BY category
 ),
 start AS MATERIALIZED (
-    SELECT least(:from_submitted_at::timestamptz, promoted) AS submitted_at,
-        CASE WHEN promoted <= :from_submitted_at THEN -9223372036854775807 ELSE :from_id::bigint END AS id
+    SELECT least(:from_submitted_at::timestamptz, arrived) AS submitted_at,
+        CASE WHEN arrived <= :from_submitted_at THEN -9223372036854775807 ELSE :from_id::bigint END AS id
     FROM (
-        SELECT nullif(current_setting('redrive.oldest_promoted', true), '')::timestamptz
-    ) AS just (promoted)
+        SELECT nullif(current_setting('redrive.oldest_arrival', true), '')::timestamptz
+    ) AS just (arrived)
 ),
 oldest AS MATERIALIZED (
     SELECT submitted_at, id FROM allowed, LATERAL (

@@ -16,5 +16,5 @@ ready AS (
     INSERT INTO redrive.ready_runs (queue, category, submitted_at, id, fresh, has_state)
     SELECT queue, category, submitted_at, id, fresh, NOT fresh FROM promoted
 )
-SELECT count(*), set_config('redrive.oldest_promoted', coalesce(min(submitted_at)::text, ''), true)
+SELECT count(*), set_config('redrive.oldest_arrival', coalesce(min(submitted_at)::text, ''), true)
 FROM promoted

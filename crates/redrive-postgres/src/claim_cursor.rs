@@ -7,6 +7,10 @@
 //! Older runs may become ready behind a cursor. Runs that this store makes ready move the cursor back. For runs
 //! of other processes a claim reads from the start now and then, and whenever it finds nothing after the
 //! cursor. So a run may be claimed a moment later than its age says, but never stays behind.
+//!
+//! While an open transaction keeps a vacuum from removing dead entries, a scan from the start takes a quarter of a
+//! second after two million runs. Scans become rare then, and between them claims look for older runs only in the pages
+//! of the table that were written of late: new rows are there, unless a vacuum has freed other pages before.
 
 use std::{
     collections::HashMap,
@@ -20,11 +24,18 @@ use redrive_store::{Categories, ClaimRequest, ClaimedRun};
 
 use crate::server_clock::MonotonicClock;
 
-/// A busy queue is read from the start so rarely that it takes a twentieth of the time, within bounds: an old run of
-/// another process is to start within a second.
-const SCAN_INTERVAL_FACTOR: u32 = 20;
-const MIN_SCAN_INTERVAL: Duration = Duration::from_millis(100);
-const MAX_SCAN_INTERVAL: Duration = Duration::from_millis(500);
+/// A busy queue is read from the start, and new pages are looked at, so rarely that it takes a twentieth of the time, within
+/// bounds: an old run of another process is to start within a second. A look takes as long as a scan if it finds a run.
+const INTERVAL_FACTOR: u32 = 20;
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Pages before the new ones that are read too: each session fills up the page that it has begun.
+const BEGUN_PAGES: i64 = 64;
+
+/// After every page.
+const NO_PAGE: i64 = u32::MAX as i64;
 
 /// A position in the order of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +71,11 @@ struct ClaimCursor {
     /// The last claim that read from the start.
     scan_started_at: Duration,
     scan_took: Duration,
+    /// The last scan or look at new pages, and the size of the table then and the time before. Rows that were not committed
+    /// at one look are found by the next.
+    looked_at: Duration,
+    look_took: Duration,
+    pages: Option<(i64, i64)>,
     /// Whether that claim left no ready run, and no other claim has started since.
     exhausted: bool,
     active_claims: usize,
@@ -72,6 +88,8 @@ pub(crate) struct ActiveClaim<'a> {
     cursors: &'a ClaimCursors,
     key: ClaimKey,
     pub(crate) from: ClaimPosition,
+    /// Where to look for runs before `from`, if that is to be done.
+    pub(crate) look_from_page: Option<i64>,
 }
 
 impl ClaimCursors {
@@ -85,19 +103,16 @@ impl ClaimCursors {
         let now = (self.clock)();
         let mut cursors = self.locked();
         let cursor = cursors.entry(key.clone()).or_default();
-        let interval =
-            (cursor.scan_took * SCAN_INTERVAL_FACTOR).clamp(MIN_SCAN_INTERVAL, MAX_SCAN_INTERVAL);
+        let interval = (cursor.scan_took * INTERVAL_FACTOR).clamp(MIN_INTERVAL, MAX_SCAN_INTERVAL);
         let recent = now.saturating_sub(cursor.scan_started_at) < interval;
         let trusted = std::mem::take(&mut cursor.exhausted) || recent;
         let from = cursor.position.filter(|_| trusted).unwrap_or(ClaimPosition::START);
-        if from == ClaimPosition::START {
-            cursor.scan_started_at = now;
-        }
+        let look_from_page = cursor.look(from, now);
         if cursor.active_claims == 0 {
             cursor.missed = None;
         }
         cursor.active_claims += 1;
-        ActiveClaim { cursors: self, key, from }
+        ActiveClaim { cursors: self, key, from, look_from_page }
     }
 
     /// Moves every cursor back to the oldest of the runs that became ready, whatever their queue.
@@ -119,11 +134,37 @@ impl ClaimCursors {
     }
 }
 
+impl ClaimCursor {
+    /// The page from which a claim looks for runs before its position, if it does. A claim from the start looks at no page
+    /// and learns the size of the table.
+    fn look(&mut self, from: ClaimPosition, now: Duration) -> Option<i64> {
+        let is_scan = from == ClaimPosition::START;
+        if is_scan {
+            self.scan_started_at = now;
+        }
+        let (before, _) = self.pages.filter(|_| !is_scan).unwrap_or((NO_PAGE, NO_PAGE));
+        let interval = (self.look_took * INTERVAL_FACTOR).clamp(MIN_INTERVAL, MAX_LOOK_INTERVAL);
+        let due = now.saturating_sub(self.looked_at) >= interval;
+        (is_scan || due).then(|| {
+            self.looked_at = now;
+            before.saturating_sub(BEGUN_PAGES).max(0)
+        })
+    }
+}
+
 impl ActiveClaim<'_> {
     pub(crate) fn restart(&mut self) {
         self.from = ClaimPosition::START;
         if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
-            cursor.scan_started_at = (self.cursors.clock)();
+            self.look_from_page = cursor.look(self.from, (self.cursors.clock)());
+        }
+    }
+
+    /// Remembers how many pages the table had when the claim looked at it.
+    pub(crate) fn saw_pages(&self, pages: i64) {
+        if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
+            let (_, last) = cursor.pages.unwrap_or((pages, pages));
+            cursor.pages = Some((last, pages));
         }
     }
 
@@ -133,8 +174,11 @@ impl ActiveClaim<'_> {
         let mut cursors = self.cursors.locked();
         let Some(cursor) = cursors.get_mut(&self.key) else { return };
         let from_the_start = self.from == ClaimPosition::START;
+        if self.look_from_page.is_some() {
+            cursor.look_took = (self.cursors.clock)().saturating_sub(cursor.looked_at);
+        }
         if from_the_start {
-            cursor.scan_took = (self.cursors.clock)().saturating_sub(cursor.scan_started_at);
+            cursor.scan_took = cursor.look_took;
         }
         cursor.exhausted = from_the_start && claimed.len() < limit as usize;
         let position =
@@ -151,5 +195,64 @@ impl Drop for ActiveClaim<'_> {
         if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
             cursor.active_claims = cursor.active_claims.saturating_sub(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use redrive_core::{AttemptNumber, Epoch, History};
+    use redrive_store::WorkerId;
+
+    use super::*;
+
+    #[test]
+    fn a_queue_that_takes_long_to_read_is_read_rarely_and_looked_at_in_between() {
+        let clock = Arc::new(AtomicU64::new(0));
+        let ticks = clock.clone();
+        let cursors = ClaimCursors::new(Arc::new(move || {
+            Duration::from_millis(ticks.load(Ordering::SeqCst))
+        }));
+        let request = ClaimRequest {
+            queue: "q".to_owned(),
+            categories: Categories::All,
+            limit: 1,
+            owner: WorkerId("w".to_owned()),
+            lease_until: Timestamp::UNIX_EPOCH,
+            now: Timestamp::UNIX_EPOCH,
+            gates: Default::default(),
+        };
+        let run = ClaimedRun {
+            id: RunId(7),
+            category: String::new(),
+            payload: "1".to_owned(),
+            submitted_at: Timestamp::UNIX_EPOCH,
+            attempt: AttemptNumber(1),
+            epoch: Epoch(1),
+            history: History::default(),
+            pass: Default::default(),
+        };
+        let (mut scans, mut looks) = (Vec::new(), Vec::new());
+        for millisecond in (0..10_000).step_by(50) {
+            clock.store(millisecond, Ordering::SeqCst);
+            let claim = cursors.start_claim(&request);
+            let is_scan = claim.from == ClaimPosition::START;
+            clock.fetch_add(if is_scan { 240 } else { 0 }, Ordering::SeqCst);
+            match claim.look_from_page {
+                Some(_) if is_scan => scans.push(millisecond),
+                Some(page) => looks.push((millisecond, page)),
+                None => {}
+            }
+            claim.look_from_page.inspect(|_| claim.saw_pages(1_000 + millisecond as i64));
+            claim.finish(std::slice::from_ref(&run), Some(run.id), 1);
+        }
+        assert_eq!(scans, [0, 4_800, 9_600]);
+        let expected = [(500, 1_000), (600, 1_000), (700, 1_500), (800, 1_600)];
+        assert_eq!(looks[..4], expected.map(|(at, pages)| (at, pages - BEGUN_PAGES)));
+        assert_eq!(looks.len(), 43 + 43);
     }
 }

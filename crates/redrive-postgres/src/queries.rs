@@ -52,6 +52,7 @@ queries! {
     INSERT_KEYLESS_RUNS => "insert_keyless_runs",
     IDEMPOTENT_RUNS => "idempotent_runs",
     PROMOTE_DUE_RUNS => "promote_due_runs",
+    LOOK_FOR_OLDER_RUNS => "look_for_older_runs",
     CLAIM_RUNS_ANY => "claim_runs_any",
     CLAIM_RUNS_OF => "claim_runs_of",
     FINISH_RUNS => "finish_runs",

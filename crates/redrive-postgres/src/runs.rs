@@ -182,10 +182,13 @@ impl PostgresStore {
         request: &ClaimRequest,
     ) -> Result<Option<Vec<ClaimedRun>>> {
         let mut active = self.claim_cursors.start_claim(request);
-        let Some(result) = claim(session, request, active.from, ClaimDepth::Shares).await? else {
+        let look = active.look_from_page;
+        let Some(result) = claim(session, request, active.from, look, ClaimDepth::Shares).await?
+        else {
             return Ok(None);
         };
-        let ClaimResult { mut promoted, runs: mut claimed, mut oldest } = result;
+        result.pages.inspect(|pages| active.saw_pages(*pages));
+        let ClaimResult { mut promoted, runs: mut claimed, mut oldest, .. } = result;
         redrive_store::failpoint!("postgres.claim.committed");
         while promoted >= MAX_PROMOTED {
             promoted = promote(session, request).await?;
@@ -198,10 +201,13 @@ impl PostgresStore {
             // Older runs may be ready, and other claims may have locked the oldest of every category while more
             // are behind them.
             active.restart();
-            let Some(further) = claim(session, request, active.from, ClaimDepth::Limit).await?
+            let look = active.look_from_page;
+            let Some(further) =
+                claim(session, request, active.from, look, ClaimDepth::Limit).await?
             else {
                 return Ok(None);
             };
+            further.pages.inspect(|pages| active.saw_pages(*pages));
             (claimed, oldest) = (further.runs, further.oldest);
         }
         active.finish(&claimed, oldest, request.limit);
@@ -278,7 +284,7 @@ async fn claim_rest(
 ) -> Result<Vec<ClaimedRun>> {
     let taken = u32::try_from(taken).unwrap_or(u32::MAX);
     let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
-    let claimed = claim(session, &rest, ClaimPosition::START, ClaimDepth::Shares).await?;
+    let claimed = claim(session, &rest, ClaimPosition::START, None, ClaimDepth::Shares).await?;
     Ok(claimed.map(|claimed| claimed.runs).unwrap_or_default())
 }
 
@@ -292,6 +298,8 @@ struct ClaimResult {
     runs: Vec<ClaimedRun>,
     /// The oldest ready run, whether this claim took it or another one has locked it.
     oldest: Option<RunId>,
+    /// Of the table of ready runs, if the claim has looked.
+    pages: Option<i64>,
 }
 
 columns! {
@@ -322,11 +330,13 @@ impl<'a> ClaimValues<'a> {
     }
 }
 
-/// Promotes and claims in one round trip, or in two if there are gates. `None` if one of these is not open.
+/// Promotes, looks for older runs and claims in one round trip, or in two if there are gates. `None` if one of these is not
+/// open.
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
     from: ClaimPosition,
+    look_from_page: Option<i64>,
     depth: ClaimDepth,
 ) -> Result<Option<ClaimResult>> {
     let promote = bind!(
@@ -343,22 +353,43 @@ async fn claim(
             bind!(queries::CLAIM_RUNS_OF, categories => categories, most => &most, ..ClaimValues(values))
         }
     };
-    let (promoted, claimed) = if request.gates.is_empty() {
-        let mut answers = session.transaction(&[promote, claim]).await?.into_iter();
-        (answers.next(), answers.next())
+    let named = match &request.categories {
+        Categories::All => None,
+        Categories::Only(categories) => Some(categories),
+    };
+    let look = bind!(
+        queries::LOOK_FOR_OLDER_RUNS,
+        from_page => &look_from_page,
+        queue => &request.queue,
+        categories => &named,
+        from_submitted_at => &Micros(from.submitted_at),
+        from_id => &from.id.0,
+    );
+    let mut queries = vec![promote];
+    queries.extend(look_from_page.map(|_| look));
+    let (begun, claimed) = if request.gates.is_empty() {
+        queries.push(claim);
+        let mut answers = session.transaction(&queries).await?;
+        let claimed = answers.pop();
+        (answers, claimed)
     } else {
         let names = gates::names(&request.gates);
         let share = bind!(queries::SHARE_GATES, name => &names);
         let shut = bind!(queries::SHUT_GATE_KEYS, name => &names);
-        let mut begun = session.begin_all(&[promote, share, shut]).await?;
+        queries.extend([share, shut]);
+        let mut begun = session.begin_all(&queries).await?;
         if begun.pop().is_some_and(|shut| !shut.is_empty()) {
             session.commit().await?;
             return Ok(None);
         }
-        (begun.into_iter().next(), session.commit_all(&[claim]).await?.pop())
+        (begun, session.commit_all(&[claim]).await?.pop())
     };
     let (runs, oldest) = claimed_runs(&claimed.unwrap_or_default())?;
-    Ok(Some(ClaimResult { promoted: count(&promoted.unwrap_or_default())?, runs, oldest }))
+    let mut begun = begun.into_iter();
+    let promoted = count(&begun.next().unwrap_or_default())?;
+    let looked = begun.next().filter(|_| look_from_page.is_some()).unwrap_or_default();
+    let pages: Vec<i64> = read_rows(&looked, CLAIMING, |row| row.get())?;
+    Ok(Some(ClaimResult { promoted, runs, oldest, pages: pages.into_iter().next() }))
 }
 
 /// Also returns the oldest ready run.

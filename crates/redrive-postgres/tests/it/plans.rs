@@ -171,6 +171,7 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("claim_runs_any", &["using ready_runs_key", from, tid, "using runs_pkey", states]),
                 ("claim_runs_of", &["using ready_runs_key", from, tid, "using runs_pkey", states]),
                 ("promote_due_runs", &["using due_runs_key", tid]),
+                ("look_for_older_runs", &["Tid Range Scan on ready_runs"]),
                 ("idempotent_runs", &["using runs_idempotency", "(queue = requested.queue)"]),
                 ("next_due", &["using due_runs_key", "Index Cond: (queue = $1)"]),
                 (

@@ -37,7 +37,8 @@ const SQLITE_ALONE: [&str; 28] = [
     "read_lease_clock",
     "set_lease_clock",
 ];
-const POSTGRES_ALONE: [&str; 24] = [
+const POSTGRES_ALONE: [&str; 25] = [
+    "look_for_older_runs",
     "lock_gates",
     "share_gates",
     "unsettled_gate_keys",
