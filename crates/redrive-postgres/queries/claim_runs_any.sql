@@ -85,7 +85,7 @@ held AS (
     INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, claimed_at, first_run, last_run, run_ids)
     SELECT
         (SELECT epoch FROM claim), :queue, :owner, :lease_until, :claimed_at, min(id), max(id),
-        array_agg(id)
+        array_agg(id ORDER BY id)
     FROM taken GROUP BY id >> 8
 )
 SELECT

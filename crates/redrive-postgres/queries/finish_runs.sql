@@ -1,36 +1,49 @@
 -- Many runs, with their rows of ledger and journal, in one query: those that pass (:pass_…), which leave their claim and
 -- enter the ledger together, and the others (:id …), whose states are written. A pass after failures takes what is known of
 -- the run from its state, and removes the state. A run that is no longer held under this epoch stays unchanged and gets no
--- rows. Returns the places in the batch that applied: in one row those that passed, and a row for each of the others, with
--- its queue and, if the run is ready again, the time of its submission. SQLite takes one run at a time, with three statements.
+-- rows. Returns the places in the batch that applied: those that passed in a row for each block and one for the rest, and a row
+-- for each of the others, with its queue and, if the run is ready again, the time of its submission. SQLite takes one run at a
+-- time, with three statements.
 --
--- Claims are found by their epoch and their ids (:first_run, :last_run), and stay locked; runs are found by id. IN … IS TRUE is a lookup in a hash
--- table. As a join, with hash joins off, the planner would compare every run with every other. The LIMIT changes no
--- result: it makes the planner expect one row instead of ten. A plan is kept until statistics change, and for ten
--- rows of a small table the planner would read the whole table, also when the table has grown.
+-- Claims are found by their epoch and their block of 256 ids, and stay locked; runs are found by id. All ids that have ended are
+-- in :ended_id by epoch and id. If those of a block are what the claim has left, the block is whole: the claim is deleted,
+-- and the first attempts that passed, which precede others in :pass_…, enter the ledger as slices of the arrays. Runs of
+-- other blocks are looked up one by one. (:pass_result has nothing if no run has a result, and :pass_worker if all have one.)
+--
+-- IN … IS TRUE is a lookup in a hash table. As a join, with hash joins off, the planner would compare every run with every
+-- other. The LIMIT changes no result: it makes the planner expect one row instead of ten. A plan is kept until statistics
+-- change, and for ten rows of a small table the planner would read the whole table, also when the table has grown.
 --
 -- A state is found by a subquery and deleted by its ctid: a state of a held run does not change, and a plan that was made
 -- while there were no states does not read all of them. Aggregates need no order: all arrays of a group have the order
 -- of its rows.
-WITH held AS MATERIALIZED (
-    SELECT claim.* FROM (
-        SELECT epoch FROM unnest(:epochs::bigint[]) AS named (epoch) ORDER BY epoch LIMIT cardinality(:epochs)
-    ) AS named
-    CROSS JOIN LATERAL (
-        SELECT id, epoch, run_ids FROM redrive.run_claims
-        WHERE run_claims.epoch = named.epoch AND last_run >= :first_run AND first_run <= :last_run
+WITH block AS MATERIALIZED (
+    SELECT * FROM unnest(
+        :block_epoch::bigint[], :block::bigint[], :first_at::int[], :last_at::int[], :first_pass::int[], :last_pass::int[]
+    ) AS given (block_epoch, block, first_at, last_at, first_pass, last_pass)
+    ORDER BY block_epoch, block LIMIT cardinality(:block)
+),
+held AS MATERIALIZED (
+    SELECT claim.id, claim.run_ids, block.*, claim.run_ids = (:ended_id::bigint[])[first_at : last_at] AS is_whole
+    FROM block CROSS JOIN LATERAL (
+        SELECT id, run_ids FROM redrive.run_claims
+        WHERE run_claims.epoch = block_epoch AND first_run BETWEEN block.block << 8 AND (block.block << 8) + 255
         ORDER BY first_run, id FOR UPDATE
     ) AS claim
 ),
 held_run AS MATERIALIZED (
-    SELECT held.id AS claim_id, held.epoch, run.id FROM held CROSS JOIN LATERAL unnest(held.run_ids) AS run (id)
+    SELECT held.id AS claim_id, held.block_epoch AS epoch, run.id
+    FROM held CROSS JOIN LATERAL unnest(held.run_ids) AS run (id) WHERE NOT is_whole
 ),
 pass AS MATERIALIZED (
-    SELECT * FROM unnest(
+    SELECT place, id, epoch, attempt, started_at, ended_at, coalesce(worker, :first_worker::text) AS worker, result FROM unnest(
         :pass_place::bigint[], :pass_id::bigint[], :pass_epoch::bigint[], :pass_attempt::bigint[],
         :pass_started_at::timestamptz[], :pass_ended_at::timestamptz[], :pass_worker::text[], :pass_result::text[]
     ) AS given (place, id, epoch, attempt, started_at, ended_at, worker, result)
-    WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+    WHERE ((SELECT EXISTS (SELECT FROM held_run)) OR (:pass_attempt)[cardinality(:pass_attempt)] > 1) AND (
+        ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+        OR attempt > 1 AND ((epoch, id >> 8) IN (SELECT block_epoch, block FROM held WHERE is_whole)) IS TRUE
+    )
 ),
 other AS MATERIALIZED (
     SELECT given.*, run.queue, run.category, run.submitted_at
@@ -49,6 +62,7 @@ other AS MATERIALIZED (
             class, code, message, fingerprint, cause, delay_us, worker, asked_us
         )
         WHERE ((id, epoch) IN (SELECT id, epoch FROM held_run)) IS TRUE
+            OR ((epoch, id >> 8) IN (SELECT block_epoch, block FROM held WHERE is_whole)) IS TRUE
         LIMIT cardinality(:id)
     ) AS given
     JOIN redrive.runs AS run ON run.id = given.id
@@ -70,14 +84,6 @@ reduced AS (
     FROM (SELECT * FROM rest LIMIT (SELECT count(*) FROM held)) AS rest
     WHERE claim.id = rest.claim_id AND cardinality(claim.run_ids) > cardinality(rest.run_ids)
 ),
-passed AS (
-    INSERT INTO redrive.run_passes (id, block, epoch, worker, run_ids, started_at, ended_at, results)
-    SELECT
-        -- As many numbers as attempts, so that numbers tell how many attempts there are.
-        max(nextval('redrive.attempts_id_seq')), id >> 8, epoch, worker, array_agg(id), array_agg(started_at),
-        array_agg(ended_at), CASE WHEN count(result) > 0 THEN array_agg(result) END
-    FROM pass WHERE attempt = 1 GROUP BY id >> 8, epoch, worker
-),
 recovered AS MATERIALIZED (
     SELECT given.*, state.tid, state.attempts_at_reset, state.first_attempt_at, state.last_failure_at
     FROM (SELECT * FROM pass WHERE attempt > 1) AS given
@@ -90,11 +96,25 @@ forgotten AS (
     DELETE FROM redrive.run_states AS state
     USING (SELECT tid FROM recovered LIMIT cardinality(:pass_id)) AS few WHERE state.ctid = few.tid
 ),
-passed_again AS (
+passed AS (
     INSERT INTO redrive.run_passes (
         id, block, epoch, worker, run_ids, started_at, ended_at, results, attempts, attempts_at_reset, first_attempt_at,
         last_failure_at
     )
+    SELECT
+        -- As many numbers as attempts, so that numbers tell how many attempts there are.
+        (SELECT max(nextval('redrive.attempts_id_seq')) FROM generate_series(first_pass, last_pass)), block, block_epoch,
+        coalesce((:pass_worker)[first_pass], :first_worker), (:pass_id)[first_pass : last_pass],
+        (:pass_started_at)[first_pass : last_pass], (:pass_ended_at)[first_pass : last_pass],
+        nullif((:pass_result)[first_pass : last_pass], '{}'), NULL::bigint[], NULL::bigint[], NULL::timestamptz[],
+        NULL::timestamptz[]
+    FROM held WHERE is_whole AND first_pass <= last_pass
+    UNION ALL
+    SELECT
+        max(nextval('redrive.attempts_id_seq')), id >> 8, epoch, worker, array_agg(id), array_agg(started_at),
+        array_agg(ended_at), CASE WHEN count(result) > 0 THEN array_agg(result) END, NULL, NULL, NULL, NULL
+    FROM pass WHERE attempt = 1 GROUP BY id >> 8, epoch, worker
+    UNION ALL
     SELECT
         max(nextval('redrive.attempts_id_seq')), id >> 8, epoch, worker, array_agg(id), array_agg(started_at),
         array_agg(ended_at), CASE WHEN count(result) > 0 THEN array_agg(result) END, array_agg(attempt),
@@ -151,5 +171,7 @@ journalled AS (
     ON CONFLICT ON CONSTRAINT journal_dedupe_key DO NOTHING
 )
 SELECT coalesce(array_agg(place), '{}'), NULL::timestamptz, NULL::text FROM pass
+UNION ALL
+SELECT (:pass_place)[first_pass : last_pass], NULL, NULL FROM held WHERE is_whole
 UNION ALL
 SELECT ARRAY[place], CASE WHEN ready THEN submitted_at END, queue FROM other

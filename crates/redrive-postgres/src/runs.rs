@@ -4,13 +4,12 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use redrive_core::{AttemptNumber, Cause, RunId};
+use redrive_core::{Cause, RunId};
 use redrive_store::{
     Backlog, Categories, ClaimGates, ClaimRequest, ClaimedRun, DataEdit, Error, FromRow,
     GateResultWrites, GateResults, LetThrough, MAX_PAGE_BYTES, NewRun, Operator, PageLimit,
     PausedQueue, QueueAction, QueueStats, ReadColumn, Result, RowReader, RunAction, RunChange,
-    RunCompletion, RunFinish, RunRecord, Runs, Selection, SelectionSql, StateSql, SubmittedRun,
-    UnitKind, Verdict, Written,
+    RunFinish, RunRecord, Runs, Selection, SelectionSql, StateSql, SubmittedRun, UnitKind, Written,
 };
 use tokio_postgres::Row;
 
@@ -25,6 +24,7 @@ use crate::{
     journal::JournalColumns,
     operators::{Edited, change_runs},
     queries, queues,
+    run_passes::{PassColumns, is_pass},
     session::Session,
     submit::submit,
 };
@@ -419,6 +419,7 @@ async fn finish(
     let batch = FirstOccurrences::of(finishes, |finish| (finish.id, finish.epoch));
     let placed = (1_i64..).zip(batch.rows.iter().copied());
     let (passes, others): (Vec<_>, Vec<_>) = placed.partition(|(_, finish)| is_pass(finish));
+    let passes = PassColumns::of(&batch.rows, passes, now);
     let columns = each(&others, |(_, finish)| finish.columns(now));
     let ledger = each(&others, |(_, finish)| finish.ledger_row());
     let mut places: Vec<i64> = Vec::new();
@@ -430,22 +431,8 @@ async fn finish(
         }
     }
     let journal = JournalColumns::of(entries.iter().map(Some));
-    let mut epochs = each(&batch.rows, |finish| finish.epoch.0);
-    epochs.sort_unstable();
-    epochs.dedup();
     let write = bind!(
         queries::FINISH_RUNS,
-        epochs => &epochs,
-        first_run => &batch.rows.iter().map(|finish| finish.id.0).min(),
-        last_run => &batch.rows.iter().map(|finish| finish.id.0).max(),
-        pass_place => &each(&passes, |(place, _)| *place),
-        pass_id => &each(&passes, |(_, finish)| finish.id.0),
-        pass_epoch => &each(&passes, |(_, finish)| finish.epoch.0),
-        pass_attempt => &each(&passes, |(_, finish)| i64::from(finish.attempt.0)),
-        pass_started_at => &each(&passes, |(_, finish)| Micros(finish.started_at)),
-        pass_ended_at => &each(&passes, |(_, finish)| Micros(finish.ended_at)),
-        pass_worker => &each(&passes, |(_, finish)| finish.worker.0.as_str()),
-        pass_result => &each(&passes, |(_, finish)| finish.columns(now).result),
         place => &each(&others, |(place, _)| *place),
         id => &each(&others, |(_, finish)| finish.id.0),
         epoch => &each(&others, |(_, finish)| finish.epoch.0),
@@ -473,6 +460,7 @@ async fn finish(
         worker => &each(&ledger, |row| row.worker.as_str()),
         asked_us => &each(&ledger, |row| row.asked_us()),
         finish_place => &places,
+        ..PassColumns(passes),
         ..JournalColumns(journal)
     );
     let has_failures = ledger.iter().any(|row| row.fingerprint.is_some());
@@ -550,19 +538,6 @@ fn read_written(
     let at = at.and_then(|at| at.ok());
     let state = at.zip(queue).map(|(at, queue)| WrittenState { at, ready_since, queue });
     Ok((places, state))
-}
-
-/// Longer results are stored with the state of their run.
-const MAX_PASS_RESULT_BYTES: usize = 1_024;
-
-/// Whether a row of the ledger that serves many passes is all that is written about a run.
-fn is_pass(finish: &RunFinish) -> bool {
-    let RunCompletion::Judged { verdict: Verdict::Passed, result } = &finish.completion else {
-        return false;
-    };
-    // A later attempt follows a failure, so the run has a state.
-    (finish.attempt > AttemptNumber(1) || finish.history.first_attempt_at.is_none())
-        && result.as_ref().is_none_or(|result| result.len() <= MAX_PASS_RESULT_BYTES)
 }
 
 /// Runs that are ready, due or held are known by the tables of these, and those that failed or ended otherwise than by a

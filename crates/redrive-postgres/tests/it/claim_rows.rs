@@ -147,3 +147,66 @@ async fn everyone_locks_claims_in_one_order() {
         assert!(changed.await.unwrap(), "{change:?}");
     }
 }
+
+/// A batch of two claims that share a block touches another block of each.
+#[tokio::test]
+async fn a_finish_waits_for_no_block_that_it_does_not_touch() {
+    let database = Database::migrated().await;
+    let store = Arc::new(database.store().await);
+    submit(&store, 400).await;
+    let (first, second) = (claim(&store, 300).await, claim(&store, 100).await);
+    let raw = database.raw().await;
+    let lock =
+        "BEGIN; SELECT FROM redrive.run_claims WHERE epoch = 1 AND first_run = 256 FOR UPDATE";
+    raw.batch_execute(lock).await.unwrap();
+    let finishes = [passed(&first[0]), passed(&second[0])];
+    assert_eq!(store.finish_runs(&finishes, NOW).await.unwrap(), [Written::Applied; 2]);
+}
+
+/// By blocks that have ended as a whole, blocks in pieces, and blocks of two workers; with and without results.
+// RUN-3
+#[tokio::test]
+async fn every_pass_keeps_its_times_its_worker_and_its_result() {
+    let database = Database::migrated().await;
+    let store = Arc::new(database.store().await);
+    submit(&store, 900).await;
+    let finishes: Vec<RunFinish> = claim(&store, 900)
+        .await
+        .iter()
+        .map(|run| {
+            let (id, second) = (run.id.0, SignedDuration::from_secs(1));
+            let started_at = NOW + SignedDuration::from_secs(id);
+            let result = (id % 7 == 0 && id < 600).then(|| id.to_string());
+            RunFinish {
+                started_at,
+                ended_at: started_at + second,
+                worker: WorkerId(if id % 300 == 0 { "v" } else { "w" }.to_owned()),
+                completion: RunCompletion::Judged { verdict: Verdict::Passed, result },
+                ..passed(run)
+            }
+        })
+        .collect();
+    let (one, rest) = finishes.split_at(100);
+    let (two, three) = rest.split_at(411);
+    for batch in [one.to_vec(), two.iter().rev().cloned().collect(), three.to_vec()] {
+        let applied = vec![Written::Applied; batch.len()];
+        assert_eq!(store.finish_runs(&batch, NOW).await.unwrap(), applied);
+        let stale = vec![Written::Stale; batch.len()];
+        assert_eq!(store.finish_runs(&batch, NOW).await.unwrap(), stale, "the second time");
+    }
+    let raw = database.raw().await;
+    let kept = [
+        "SELECT count(*) FROM redrive.pass_attempts
+         WHERE started_at = timestamptz 'epoch' + unit_id * interval '1 s' AND ended_at = started_at + interval '1 s'
+            AND worker = CASE WHEN unit_id % 300 = 0 THEN 'v' ELSE 'w' END AND attempt = 1",
+        "SELECT count(*) FROM redrive.run_records
+         WHERE status = 'passed' AND result IS NOT DISTINCT FROM CASE WHEN id % 7 = 0 AND id < 600 THEN id::text END",
+        "SELECT last_value FROM redrive.attempts_id_seq",
+    ];
+    for sql in kept {
+        let count: i64 = raw.query_one(sql, &[]).await.unwrap().get(0);
+        assert_eq!(count, 900, "{sql}");
+    }
+    let left = raw.query("SELECT FROM redrive.run_claims", &[]).await.unwrap();
+    assert_eq!(left.len(), 0);
+}
