@@ -327,7 +327,7 @@ CREATE TABLE redrive.samples (
 -- Claims read these two indexes. Held samples are among the open ones, whose number the read-ahead limits. No index
 -- has the lease or the stage of a held sample, so neither a claim nor an advance to the next stage under the same
 -- lease changes an indexed column.
-CREATE INDEX samples_open ON redrive.samples (run_id, claim_stage, id)
+CREATE INDEX samples_open ON redrive.samples (run_id, claim_stage, gate_key, id)
     WHERE status = 'pending' AND next_retry_at IS NULL;
 CREATE INDEX samples_due ON redrive.samples (run_id, claim_stage, next_retry_at)
     WHERE next_retry_at IS NOT NULL;

@@ -281,7 +281,7 @@ CREATE TABLE samples (
 -- Claims go by these two. What is held is among the open ones, which the read-ahead bounds: no index
 -- knows leases, nor the stage of what is held, so neither a claim nor going on to the next stage with who
 -- holds it changes an index.
-CREATE INDEX samples_open ON samples (run_id, claim_stage, id)
+CREATE INDEX samples_open ON samples (run_id, claim_stage, gate_key DESC, id)
     WHERE status = 'pending' AND next_retry_at IS NULL;
 CREATE INDEX samples_due ON samples (run_id, claim_stage, next_retry_at)
     WHERE next_retry_at IS NOT NULL;

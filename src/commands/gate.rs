@@ -210,10 +210,10 @@ async fn order(
 ) -> Result<GateView, CommandError> {
     // A gate may be closed before the first worker starts.
     if let Some(config) = &ops.config {
-        let declared = ops.store().declare_gates(&declared_gates(config)).await;
+        let declared = ops.store().declare_gates(&declared_gates(config), by.at).await;
         declared.map_err(|error| ops.store_error(error))?;
     }
-    let known = find(ops, name, "").await?;
+    let known = find(ops, name, key.as_deref().unwrap_or_default()).await?;
     known.check_key(key.as_deref()).map_err(|problem| keys_are_listed(problem, name))?;
     let key = key.unwrap_or_default();
     let ordered = ops.order_gate(name, &key, order, by).await;

@@ -232,7 +232,10 @@ impl Archive {
                 now: Timestamp::UNIX_EPOCH,
                 source: key.source().to_owned(),
                 run_ids: vec![run_id.clone()],
-                backfill: u32::from(lane == Lane::Backfill),
+                backfill: redrive_store::BackfillShare {
+                    share: 0.0,
+                    owed: f64::from(u8::from(lane == Lane::Backfill)),
+                },
                 owner: owner.clone(),
                 lease_until: self.store.now() + Duration::from_secs(60),
             };
@@ -260,7 +263,7 @@ impl Archive {
             now: Timestamp::UNIX_EPOCH,
             source: source.to_owned(),
             run_ids: (0..3).map(|_| self.next_run()).collect(),
-            backfill: 1,
+            backfill: redrive_store::BackfillShare { share: 0.0, owed: 1.0 },
             owner: WorkerId("w-test".to_owned()),
             lease_until: self.store.now() + Duration::from_secs(60),
         };

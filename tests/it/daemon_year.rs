@@ -13,8 +13,8 @@ use redrive_core::{
 };
 use redrive_engine::{Clock, Control, Daemon, PartitionRules, RawSink};
 use redrive_store::{
-    AuditContext, GateRules, JournalFilter, Lane, Operator, PartitionAction, PartitionClaim,
-    PartitionFinish, PartitionVerdict, Store, WorkerId, Written,
+    AuditContext, BackfillShare, GateRules, JournalFilter, Lane, Operator, PartitionAction,
+    PartitionClaim, PartitionFinish, PartitionVerdict, Store, WorkerId, Written,
 };
 
 use crate::{databases::fresh_postgres, folder::Folder};
@@ -99,7 +99,7 @@ impl World {
             now: Timestamp::UNIX_EPOCH,
             source: source.to_owned(),
             run_ids,
-            backfill: 10,
+            backfill: BackfillShare { share: 0.0, owed: 10.0 },
             owner: WorkerId("w".to_owned()),
             lease_until: self.store.now() + SignedDuration::from_hours(1),
         };

@@ -11,8 +11,8 @@ use redrive::{
 };
 use redrive_core::{Decision, GiveUpReason};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, NamedPartition, NewRun, PartitionClaim, PartitionFinish,
-    PartitionVerdict, RunCompletion, RunFinish, WorkerId,
+    BackfillShare, Categories, ClaimRequest, ClaimedRun, NamedPartition, NewRun, PartitionClaim,
+    PartitionFinish, PartitionVerdict, RunCompletion, RunFinish, WorkerId,
 };
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ async fn give_up_partitions(store: &dyn Store) {
         now: jiff::Timestamp::UNIX_EPOCH,
         source: "ads".to_owned(),
         run_ids: (0..PARTITIONS).map(|id| format!("r{id:06}").parse().unwrap()).collect(),
-        backfill: 0,
+        backfill: BackfillShare::default(),
         owner: owner.clone(),
         lease_until: store.now() + Duration::from_secs(60),
     };

@@ -186,7 +186,7 @@ pub(crate) async fn finish_all(
             now: jiff::Timestamp::UNIX_EPOCH,
             source: source.to_owned(),
             run_ids: ids.collect::<Result<_, _>>().map_err(failed)?,
-            backfill: 0,
+            backfill: redrive_store::BackfillShare::default(),
             owner: worker.clone(),
             lease_until: store.now() + Duration::from_secs(3_600),
         };

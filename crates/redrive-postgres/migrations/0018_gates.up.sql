@@ -42,6 +42,10 @@ CREATE INDEX partition_work_customers ON redrive.partition_work (source, custome
 
 -- What a sample passes gates with at its stage. Unknown until a claim behind gates finds the sample.
 ALTER TABLE redrive.samples ADD COLUMN gate_key text COLLATE "C";
+-- Claims behind gates read one range per key.
+DROP INDEX redrive.samples_open;
+CREATE INDEX samples_open ON redrive.samples (run_id, claim_stage, gate_key, id)
+    WHERE status = 'pending' AND next_retry_at IS NULL;
 
 -- The permits of units that are held under the lease that they had.
 CREATE VIEW redrive.live_permits AS

@@ -1,6 +1,6 @@
 -- Samples at one stage (:stage), of running runs of a pipeline (:pipeline) with the same stages (:stages), or
 -- of one run (:run_id); the oldest run first. In each run the due samples (:now), the longest waiting first,
--- then the ready ones, by id; rows that other claims have locked are skipped (SQLite has one writer, locks
+-- then the ready ones, by id, first those with a key, which have waited at a gate; rows that other claims have locked are skipped (SQLite has one writer, locks
 -- nothing, and claims from one run at a time). Nothing is sorted, so the LIMIT ends the search and no further
 -- rows are locked. Runs and ready samples are read as ranges of their indexes, in order: for an equality the
 -- planner might walk all of them by id. Locked rows are found again by their ctid; for the last LIMIT see
@@ -27,7 +27,7 @@ locked AS MATERIALIZED (
             WHERE (run_id, claim_stage) >= (live.id, :stage)
                 AND (run_id, claim_stage) <= (live.id, :stage)
                 AND status = 'pending' AND next_retry_at IS NULL AND lease_owner IS NULL
-            ORDER BY run_id, claim_stage, id LIMIT :limit::bigint
+            ORDER BY run_id, claim_stage, gate_key, id LIMIT :limit::bigint
             FOR UPDATE SKIP LOCKED
         ) AS ready
     ) AS taken

@@ -30,12 +30,13 @@ const WRITING: &str = "writing gates";
 
 #[async_trait]
 impl Gates for PostgresStore {
-    async fn declare_gates(&self, gates: &[DeclaredGate]) -> Result<()> {
+    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()> {
         let mut session = self.session(WRITING).await?;
         let names = each(gates, |gate| gate.name.as_str());
         let read = [bind!(queries::LOCK_GATES, name => &names), bind!(queries::DECLARED_GATES)];
         let read = session.begin_all(&read).await?.pop().unwrap_or_default();
         let known: Vec<DeclaredGate> = read_records(&read, READING)?;
+        let mut has_new_keys = false;
         for gate in gates.iter().map(|gate| gate.merged(&known)) {
             let declare = bind!(
                 queries::DECLARE_GATE,
@@ -45,9 +46,14 @@ impl Gates for PostgresStore {
                 places => &gate.places_json(),
             );
             session.continue_all(&[declare]).await?;
+            if gate.has_new_keys(&known) {
+                forget_keys(&mut session, &gate, &known, at).await?;
+                has_new_keys = true;
+            }
         }
         session.commit().await?;
         drop(session);
+        self.notify_if(has_new_keys).await;
         let undivided = gates.iter().filter(|gate| gate.per.is_none());
         let undivided: Vec<(&str, &str)> = undivided.map(|gate| (&*gate.name, "")).collect();
         self.note_gate_keys(&undivided).await
@@ -163,6 +169,23 @@ impl Gates for PostgresStore {
         self.notify_if(true).await;
         Ok(GateOrdered::Done)
     }
+}
+
+async fn forget_keys(
+    session: &mut Session,
+    gate: &DeclaredGate,
+    known: &[DeclaredGate],
+    at: Timestamp,
+) -> Result<()> {
+    let stages: Vec<&str> = gate.places_of(UnitKind::Sample).collect();
+    let forget = [
+        bind!(queries::UNKEY_SAMPLES, places => &stages),
+        bind!(queries::SHUT_GATE_KEYS, name => &vec![gate.name.as_str()]),
+    ];
+    let shut = session.continue_all(&forget).await?.pop().unwrap_or_default();
+    let mut rows: Vec<GateRecord> = read_records(&shut, READING)?;
+    let journal = gate.open_stranded(known, &mut rows, at);
+    write(session, &GateResultWrites { rows, journal, ..GateResultWrites::default() }).await
 }
 
 /// Where the units of a gate are.

@@ -190,12 +190,13 @@ async fn claim_work(
     let PartitionClaim { gates, owner, now, .. } = claim;
     let (kind, limit) = (UnitKind::Partition, claim.limit());
     let asked = GateRequest { gates, kind, owner, limit, now: *now };
+    let backfill_limit = i64::from(claim.backfill.quota(limit));
     let limit = i64::from(limit);
     let claimable = bind!(
         queries::CLAIMABLE_PARTITIONS,
         source => &claim.source,
         limit => &limit,
-        backfill_limit => &i64::from(claim.backfill).min(limit),
+        backfill_limit => &backfill_limit,
     );
     let rows = if gates.is_empty() {
         session.begin(claimable).await?

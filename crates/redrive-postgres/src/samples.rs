@@ -5,19 +5,17 @@ use crate::{
     batch::each,
     bound_query::{BoundQuery, bind},
     columns::{Micros, read_records, read_rows},
-    gates::GateRequest,
+    gates::{GateRequest, GatedClaim},
     operators::Edited,
     queries,
     sample_writes::{append, finish, reprocess},
     session::Session,
 };
-use std::collections::{BTreeSet, HashMap};
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PipelineRunId, SampleId};
 use redrive_store::{
-    ChosenSamples, ClaimedSample, DataEdit, DeadCause, FromRow, GateRecord, LeaseRef,
+    ChosenSamples, ClaimedSample, DataEdit, DeadCause, FromRow, GateRecord, LeaseRef, MAX_KEYED,
     MAX_PAGE_BYTES, NewSample, Operator, PageLimit, PipelineRunRecord, ReadColumn, Result,
     SampleChange, SampleClaim, SampleFinish, SampleLine, SampleRecord, SampleWritten, Samples,
     Selection, SelectionSql, Served, SourcePosition, UnitKind, Written,
@@ -162,6 +160,16 @@ async fn claim_work(
     if has_gates && let Some(rows) = asked.begin(store, session, &[]).await? {
         return claim_behind_gates(store, session, claim, &asked, rows).await;
     }
+    take_in_turn(session, claim, claim.limit, has_gates).await
+}
+
+/// By run, the oldest first; in each run, due retries before ready samples.
+async fn take_in_turn(
+    session: &mut Session,
+    claim: &SampleClaim,
+    limit: u32,
+    commits: bool,
+) -> Result<Vec<ClaimedSample>> {
     let Served { pipeline, stages, run } = &claim.served;
     let take = bind!(
         queries::CLAIM_SAMPLES,
@@ -169,12 +177,12 @@ async fn claim_work(
         stages => stages,
         run_id => &run.map(|run| run.0),
         stage => &i64::from(claim.stage),
-        limit => &i64::from(claim.limit),
+        limit => &i64::from(limit),
         owner => &claim.owner.0,
         lease_until => &Micros(claim.lease_until),
         now => &Micros(claim.now),
     );
-    let rows = if has_gates {
+    let rows = if commits {
         session.commit_all(&[take]).await?.pop().unwrap_or_default()
     } else {
         session.query(take).await?
@@ -195,10 +203,76 @@ async fn claim_behind_gates(
     asked: &GateRequest<'_>,
     rows: Vec<GateRecord>,
 ) -> Result<Vec<ClaimedSample>> {
-    let candidates = claimable(session, claim).await?;
-    let present: BTreeSet<&String> = candidates.iter().map(|(_, key)| key).collect();
-    let present = present.into_iter().cloned().collect();
+    let (mut present, mut has_more) = (vec![String::new()], false);
+    if claim.gate_key.is_some() {
+        (has_more, present) = key_samples(session, claim).await?;
+    }
     let gated = asked.look(store, session, rows, present, |_| true).await?;
+    let (chosen, mut claimed) = if claim.gate_key.is_some() {
+        take_of_keys(session, claim, &gated).await?
+    } else {
+        let limit = gated.most.first().map_or(0, |(_, most)| *most);
+        (ChosenSamples::default(), take_in_turn(session, claim, limit, false).await?)
+    };
+    let passes = asked.commit(store, session, gated, &chosen.units(&claimed)).await?;
+    chosen.pass(&mut claimed, passes);
+    store.wake_if(has_more);
+    Ok(claimed)
+}
+
+/// Notes the keys of some samples that have none, and makes due ones ready. Returns whether there may be more of them, and the keys
+/// of those that are ready.
+async fn key_samples(session: &mut Session, claim: &SampleClaim) -> Result<(bool, Vec<String>)> {
+    let Served { pipeline, stages, run } = &claim.served;
+    let read = bind!(
+        queries::UNKEYED_SAMPLES,
+        pipeline => pipeline,
+        stages => stages,
+        run_id => &run.map(|run| run.0),
+        stage => &i64::from(claim.stage),
+        now => &Micros(claim.now),
+        limit => &i64::from(MAX_KEYED),
+    );
+    let unkeyed: Vec<(i64, Option<String>)> =
+        read_rows(&session.query(read).await?, CLAIMING, |row| Ok((row.get()?, row.get()?)))?;
+    let key = |data: &Option<String>| claim.key_of(data.as_deref().unwrap_or_default());
+    let note = bind!(
+        queries::KEY_SAMPLES,
+        id => &each(&unkeyed, |(id, _)| *id),
+        gate_key => &each(&unkeyed, |(_, data)| key(data)),
+    );
+    let keys = bind!(
+        queries::SAMPLE_KEYS,
+        pipeline => pipeline,
+        stages => stages,
+        run_id => &run.map(|run| run.0),
+        stage => &i64::from(claim.stage),
+    );
+    let rows = session.continue_all(&[note, keys]).await?.pop().unwrap_or_default();
+    let has_more = unkeyed.len() >= MAX_KEYED as usize;
+    Ok((has_more, read_rows(&rows, CLAIMING, |row| row.get())?))
+}
+
+/// Claims the first samples of each key that the gates let through, of the oldest run first.
+async fn take_of_keys(
+    session: &mut Session,
+    claim: &SampleClaim,
+    gated: &GatedClaim,
+) -> Result<(ChosenSamples, Vec<ClaimedSample>)> {
+    let Served { pipeline, stages, run } = &claim.served;
+    let most = |most: u32| i64::from(most.min(gated.limit));
+    let read = bind!(
+        queries::CLAIMABLE_SAMPLES,
+        pipeline => pipeline,
+        stages => stages,
+        run_id => &run.map(|run| run.0),
+        stage => &i64::from(claim.stage),
+        key => &each(&gated.most, |(key, _)| key),
+        most => &each(&gated.most, |(_, of_key)| most(*of_key)),
+    );
+    let candidates = read_rows(&session.query(read).await?, CLAIMING, |row| {
+        Ok((SampleId(row.get()?), row.get()?))
+    })?;
     let chosen = ChosenSamples::of(candidates, gated.limit, &gated.most);
     let take = bind!(
         queries::CLAIM_SAMPLES_BY_ID,
@@ -209,47 +283,7 @@ async fn claim_behind_gates(
     );
     let mut claimed: Vec<ClaimedSample> = read_records(&session.query(take).await?, CLAIMING)?;
     chosen.sort(&mut claimed);
-    let passes = asked.commit(store, session, gated, &chosen.units(&claimed)).await?;
-    for (sample, pass) in claimed.iter_mut().zip(passes) {
-        sample.pass = pass;
-    }
-    Ok(claimed)
-}
-
-/// The samples that could be claimed, in their order, each with its key. Those that have none yet get one.
-async fn claimable(session: &mut Session, claim: &SampleClaim) -> Result<Vec<(SampleId, String)>> {
-    let Served { pipeline, stages, run } = &claim.served;
-    let read = bind!(
-        queries::CLAIMABLE_SAMPLES,
-        pipeline => pipeline,
-        stages => stages,
-        run_id => &run.map(|run| run.0),
-        stage => &i64::from(claim.stage),
-        now => &Micros(claim.now),
-    );
-    let found: Vec<(SampleId, Option<String>)> =
-        read_rows(&session.query(read).await?, CLAIMING, |row| {
-            Ok((SampleId(row.get()?), row.get()?))
-        })?;
-    let is_keyed = claim.gate_key.is_some();
-    let unknown = found.iter().filter(|(_, key)| is_keyed && key.is_none());
-    let unknown: Vec<i64> = unknown.map(|(id, _)| id.0).collect();
-    let mut keys: HashMap<SampleId, String> = HashMap::new();
-    if !unknown.is_empty() {
-        let read = session.query(bind!(queries::SAMPLE_DATA, ids => &unknown)).await?;
-        let data: Vec<(SampleId, Option<String>)> =
-            read_rows(&read, CLAIMING, |row| Ok((SampleId(row.get()?), row.get()?)))?;
-        let key = |data: Option<String>| claim.key_of(&data.unwrap_or_default());
-        keys.extend(data.into_iter().map(|(id, data)| (id, key(data))));
-        let (id, gate_key): (Vec<i64>, Vec<&str>) =
-            keys.iter().map(|(id, key)| (id.0, key.as_str())).unzip();
-        session.query(bind!(queries::KEY_SAMPLES, id => &id, gate_key => &gate_key)).await?;
-    }
-    let known = |(id, key): (SampleId, Option<String>)| {
-        let key = if is_keyed { key.or_else(|| keys.remove(&id)) } else { None };
-        (id, key.unwrap_or_default())
-    };
-    Ok(found.into_iter().map(known).collect())
+    Ok((chosen, claimed))
 }
 
 async fn select(

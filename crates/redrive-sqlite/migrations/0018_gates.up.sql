@@ -43,6 +43,10 @@ CREATE INDEX partition_work_customers ON partition_work (source, customer_id, la
 
 -- What a sample passes gates with at its stage. Unknown until a claim behind gates finds the sample.
 ALTER TABLE samples ADD COLUMN gate_key TEXT;
+-- Claims behind gates read one range per key.
+DROP INDEX samples_open;
+CREATE INDEX samples_open ON samples (run_id, claim_stage, gate_key DESC, id)
+    WHERE status = 'pending' AND next_retry_at IS NULL;
 
 -- The permits of units that are held under the lease that they had.
 CREATE VIEW live_permits AS

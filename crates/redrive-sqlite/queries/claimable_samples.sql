@@ -1,13 +1,10 @@
--- The samples at one stage of a run that could be claimed, each with the key that it passes gates with: the due ones (?3), the
--- longest waiting first, then the ready ones, by id. They are no more than the run reads ahead.
-SELECT id, gate_key FROM (
-    SELECT id, gate_key FROM samples WHERE run_id = ?1 AND claim_stage = ?2 AND next_retry_at <= ?3
-    ORDER BY next_retry_at
+-- The first samples at one stage of a run that are ready, of each of the keys (?3, a JSON array) at most so many (?4), by id.
+SELECT sample.id, sample.gate_key
+FROM json_each(?3) AS allowed
+CROSS JOIN samples AS sample ON sample.id IN (
+    SELECT id FROM samples AS other INDEXED BY samples_open
+    WHERE other.run_id = ?1 AND other.claim_stage = ?2 AND other.gate_key = allowed.value
+        AND other.status = 'pending' AND other.next_retry_at IS NULL AND other.lease_owner IS NULL
+    ORDER BY other.id LIMIT ?4
 )
-UNION ALL
-SELECT id, gate_key FROM (
-    SELECT id, gate_key FROM samples INDEXED BY samples_open
-    WHERE run_id = ?1 AND claim_stage = ?2 AND status = 'pending' AND lease_owner IS NULL
-        AND next_retry_at IS NULL
-    ORDER BY id
-)
+ORDER BY sample.id

@@ -1,2 +1,2 @@
--- Notes what a sample passes gates with.
-UPDATE samples SET gate_key = ?2 WHERE id = ?1
+-- Notes what a sample passes gates with, and makes it ready.
+UPDATE samples SET gate_key = ?2, next_retry_at = NULL WHERE id = ?1

@@ -24,20 +24,26 @@ const WRITING: &str = "writing gates";
 
 #[async_trait]
 impl Gates for SqliteStore {
-    async fn declare_gates(&self, gates: &[DeclaredGate]) -> Result<()> {
+    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()> {
         let gates = gates.to_vec();
-        self.write(move |connection| {
-            let known = declared(connection)?;
+        let change = move |connection: &Connection| {
+            let (known, mut has_new_keys) = (declared(connection)?, false);
             for gate in gates.iter().map(|gate| gate.merged(&known)) {
                 let own = params![gate.name, gate.per, gate.key, gate.places_json()];
                 execute(connection, queries::DECLARE_GATE, own)?;
                 if gate.per.is_none() {
                     note(connection, &gate.name, "")?;
                 }
+                if gate.has_new_keys(&known) {
+                    forget_keys(connection, &gate, &known, at)?;
+                    has_new_keys = true;
+                }
             }
-            Ok(())
-        })
-        .await
+            Ok(has_new_keys)
+        };
+        let has_new_keys = self.write(change).await?;
+        self.wakes.wake_if(has_new_keys);
+        Ok(())
     }
 
     async fn note_gate_keys(&self, keys: &[(&str, &str)]) -> Result<()> {
@@ -155,6 +161,22 @@ fn execute(connection: &Connection, sql: &str, own: impl rusqlite::Params) -> Re
 fn note(connection: &Connection, gate: &str, key: &str) -> Result<()> {
     let state = GateRecord::new(gate, key).state_json();
     execute(connection, queries::NOTE_GATE_KEYS, params![gate, key, state])
+}
+
+fn forget_keys(
+    connection: &Connection,
+    gate: &DeclaredGate,
+    known: &[DeclaredGate],
+    at: Timestamp,
+) -> Result<()> {
+    let stages: Vec<&str> = gate.places_of(UnitKind::Sample).collect();
+    execute(connection, queries::UNKEY_SAMPLES, [json_list(&stages)])?;
+    let name = json_list(&[&gate.name]);
+    let mut rows: Vec<GateRecord> =
+        read_records(connection, READING, queries::SHUT_GATE_KEYS, [name])?;
+    let journal = gate.open_stranded(known, &mut rows, at);
+    rows.iter().try_for_each(|row| put(connection, row))?;
+    journal.iter().try_for_each(|entry| insert_journal(connection, entry).map(drop))
 }
 
 fn put(connection: &Connection, row: &GateRecord) -> Result<()> {

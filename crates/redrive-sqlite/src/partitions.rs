@@ -159,7 +159,7 @@ fn take(
     let present =
         || read_rows(connection, CLAIMING, queries::PARTITION_CUSTOMERS, [source], |row| row.get());
     let Some(gated) = asked.look(connection, clock(), present, |_| true)? else {
-        let params = params![source, limit, claim.backfill.min(limit)];
+        let params = params![source, limit, claim.backfill.quota(limit)];
         let ids = read_rows(connection, CLAIMING, queries::CLAIMABLE_PARTITIONS, params, |row| {
             row.get()
         })?;

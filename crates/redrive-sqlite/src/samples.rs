@@ -9,19 +9,19 @@ use redrive_core::{
 };
 use redrive_store::{
     AttemptRecord, ChosenSamples, ClaimedSample, DataEdit, DeadCause, GateResults, LeaseRef,
-    NewSample, Operator, OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite, ReadColumn,
-    Result, SampleChange, SampleClaim, SampleFinish, SampleLine, SampleRecord, SampleWritten,
-    Samples, Selection, SelectionSql, SourcePosition, UnitKind, WorkerId, Written, reopened,
-    reprocess_entry, source_death_entry,
+    MAX_KEYED, NewSample, Operator, OutcomesByRun, PageLimit, PipelineRunRecord, PipelineWrite,
+    ReadColumn, Result, SampleChange, SampleClaim, SampleFinish, SampleLine, SampleRecord,
+    SampleWritten, Samples, Selection, SelectionSql, SourcePosition, UnitKind, WorkerId, Written,
+    reopened, reprocess_entry, source_death_entry,
 };
 use rusqlite::{CachedStatement, Connection, params, types::Value as SqlValue};
 
 use crate::{
     SqliteLeaseClock, SqliteStore,
     causes::CauseCounts,
-    columns::{json_ids, micros, read_records, read_rows},
+    columns::{json_ids, json_list, micros, read_records, read_rows},
     error::Doing,
-    gates::{GateRequest, settle},
+    gates::{GateRequest, GatedClaim, settle},
     journal::insert_journal,
     ledger::LedgerRows,
     pipelines::{live_runs, one, write_run},
@@ -51,10 +51,11 @@ impl Samples for SqliteStore {
         let take = move |connection: &Connection| {
             Ok(match claim_behind_gates(connection, &claim, &clock)? {
                 Some(claimed) => claimed,
-                None => claim_in_turn(connection, &claim)?,
+                None => (claim_in_turn(connection, &claim, claim.limit)?, false),
             })
         };
-        let claimed = self.write(take).await?;
+        let (claimed, has_more) = self.write(take).await?;
+        self.wakes.wake_if(has_more);
         redrive_store::failpoint!("sqlite.claim_samples.committed");
         Ok(claimed)
     }
@@ -222,78 +223,107 @@ fn insert_sample(
         .map(SampleId)
 }
 
-/// Claims what the gates let through; `None` if all are open and without limits.
+/// Claims what the gates let through; `None` if all are open and without limits. Also returns whether there may be more to key.
 fn claim_behind_gates(
     connection: &Connection,
     claim: &SampleClaim,
     clock: &SqliteLeaseClock,
-) -> Result<Option<Vec<ClaimedSample>>> {
+) -> Result<Option<(Vec<ClaimedSample>, bool)>> {
     let SampleClaim { gates, owner, limit, now, .. } = claim;
     let asked = GateRequest { gates, kind: UnitKind::Sample, owner, limit: *limit, now: *now };
-    let mut candidates = Vec::new();
+    let (is_keyed, mut has_more) = (claim.gate_key.is_some(), false);
     let present = || {
-        candidates = claimable(connection, claim)?;
-        let keys: BTreeSet<&String> = candidates.iter().map(|(_, key)| key).collect();
-        Ok(keys.into_iter().cloned().collect())
+        if !is_keyed {
+            return Ok(vec![String::new()]);
+        }
+        has_more = key_samples(connection, claim)?;
+        present_keys(connection, claim)
     };
     let Some(gated) = asked.look(connection, clock(), present, |_| true)? else { return Ok(None) };
-    let chosen = ChosenSamples::of(candidates, gated.limit, &gated.most);
-    let ids = json_ids(chosen.ids.iter().copied());
-    let own = params![ids, owner.0, micros(claim.lease_until), micros(*now)];
-    let mut claimed: Vec<ClaimedSample> =
-        read_records(connection, CLAIMING, queries::CLAIM_SAMPLES_BY_ID, own)?;
-    chosen.sort(&mut claimed);
+    let (chosen, mut claimed) = if is_keyed {
+        take_of_keys(connection, claim, &gated)?
+    } else {
+        let limit = gated.most.first().map_or(0, |(_, most)| *most);
+        (ChosenSamples::default(), claim_in_turn(connection, claim, limit)?)
+    };
     let passes = asked.let_through(connection, clock(), gated, &chosen.units(&claimed))?;
-    for (sample, pass) in claimed.iter_mut().zip(passes) {
-        sample.pass = pass;
-    }
-    Ok(Some(claimed))
+    chosen.pass(&mut claimed, passes);
+    Ok(Some((claimed, has_more)))
 }
 
-/// The samples that could be claimed, in their order, each with its key. Those that have none yet get one.
-fn claimable(connection: &Connection, claim: &SampleClaim) -> Result<Vec<(SampleId, String)>> {
-    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+/// Notes the keys of some samples that have none, and makes due ones ready. Returns whether there may be more of them.
+fn key_samples(connection: &Connection, claim: &SampleClaim) -> Result<bool> {
+    let (mut unkeyed, mut left) = (Vec::new(), MAX_KEYED);
     for run in live_runs(connection, &claim.served)? {
-        let params = params![run, claim.stage, micros(claim.now)];
+        let params = params![run, claim.stage, micros(claim.now), left];
         let of_run: Vec<(SampleId, Option<String>)> =
+            read_rows(connection, CLAIMING, queries::UNKEYED_SAMPLES, params, |row| {
+                Ok((SampleId(row.get()?), row.get()?))
+            })?;
+        left = left.saturating_sub(u32::try_from(of_run.len()).unwrap_or(u32::MAX));
+        unkeyed.extend(of_run);
+        if left == 0 {
+            break;
+        }
+    }
+    let mut note = connection.prepare_cached(queries::KEY_SAMPLES).doing(CLAIMING)?;
+    for (id, data) in unkeyed {
+        let key = claim.key_of(&data.unwrap_or_default());
+        note.execute(params![id.0, key]).doing(CLAIMING)?;
+    }
+    Ok(left == 0)
+}
+
+fn present_keys(connection: &Connection, claim: &SampleClaim) -> Result<Vec<String>> {
+    let mut keys = BTreeSet::new();
+    for run in live_runs(connection, &claim.served)? {
+        let params = params![run, claim.stage];
+        let of_run: Vec<String> =
+            read_rows(connection, CLAIMING, queries::SAMPLE_KEYS, params, |row| row.get())?;
+        keys.extend(of_run);
+    }
+    Ok(keys.into_iter().collect())
+}
+
+/// Claims the first samples of each key that the gates let through, of the oldest run first.
+fn take_of_keys(
+    connection: &Connection,
+    claim: &SampleClaim,
+    gated: &GatedClaim,
+) -> Result<(ChosenSamples, Vec<ClaimedSample>)> {
+    let keys: Vec<&str> = gated.most.iter().map(|(key, _)| key.as_str()).collect();
+    let keys = json_list(&keys);
+    let mut candidates = Vec::new();
+    for run in live_runs(connection, &claim.served)? {
+        let params = params![run, claim.stage, keys, gated.limit];
+        let of_run: Vec<(SampleId, String)> =
             read_rows(connection, CLAIMING, queries::CLAIMABLE_SAMPLES, params, |row| {
                 Ok((SampleId(row.get()?), row.get()?))
             })?;
-        for (id, key) in of_run {
-            if claim.gate_key.is_some() && key.is_none() {
-                unknown.push(id);
-            }
-            found.push((id, key));
-        }
+        candidates.extend(of_run);
     }
-    let ids = json_ids(unknown.iter().map(|id| id.0));
-    let data: Vec<(SampleId, Option<String>)> =
-        read_rows(connection, CLAIMING, queries::SAMPLE_DATA, [ids], |row| {
-            Ok((SampleId(row.get()?), row.get()?))
-        })?;
-    let mut note = connection.prepare_cached(queries::KEY_SAMPLES).doing(CLAIMING)?;
-    let mut keys: HashMap<SampleId, String> = HashMap::new();
-    for (id, data) in data {
-        let key = claim.key_of(&data.unwrap_or_default());
-        note.execute(params![id.0, key]).doing(CLAIMING)?;
-        keys.insert(id, key);
-    }
-    let known = |(id, key): (SampleId, Option<String>)| {
-        let key = if claim.gate_key.is_some() { key.or_else(|| keys.remove(&id)) } else { None };
-        (id, key.unwrap_or_default())
-    };
-    Ok(found.into_iter().map(known).collect())
+    let chosen = ChosenSamples::of(candidates, gated.limit, &gated.most);
+    let ids = json_ids(chosen.ids.iter().copied());
+    let own = params![ids, claim.owner.0, micros(claim.lease_until), micros(claim.now)];
+    let mut claimed: Vec<ClaimedSample> =
+        read_records(connection, CLAIMING, queries::CLAIM_SAMPLES_BY_ID, own)?;
+    chosen.sort(&mut claimed);
+    Ok((chosen, claimed))
 }
 
 /// By run, the oldest first; in each run, due retries before new samples.
-fn claim_in_turn(connection: &Connection, claim: &SampleClaim) -> Result<Vec<ClaimedSample>> {
+fn claim_in_turn(
+    connection: &Connection,
+    claim: &SampleClaim,
+    limit: u32,
+) -> Result<Vec<ClaimedSample>> {
     const DOING: &str = CLAIMING;
     let (owner, until) = (claim.owner.0.as_str(), micros(claim.lease_until));
     let now = micros(claim.now);
     let mut claimed = Vec::new();
     for run in live_runs(connection, &claim.served)? {
         let left = |claimed: &[ClaimedSample]| {
-            claim.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX))
+            limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX))
         };
         let params = params![run, claim.stage, left(&claimed), owner, until, now];
         let mut due: Vec<ClaimedSample> =

@@ -25,6 +25,8 @@ pub struct GatePass {
     pub epochs: Vec<Option<u64>>,
     /// When the unit may start, and until when it must have; on the clock of leases.
     pub start: Option<StartWindow>,
+    /// What a sample passes the gates with, if the claim read the gates: its stage may have another pointer since.
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -74,6 +74,30 @@ impl DeclaredGate {
         merged
     }
 
+    /// Whether units had other keys under an earlier declaration.
+    pub fn has_new_keys(&self, known: &[Self]) -> bool {
+        let known = known.iter().find(|known| known.name == self.name);
+        known.is_some_and(|known| {
+            (known.per.is_some(), &known.key) != (self.per.is_some(), &self.key)
+        })
+    }
+
+    /// Opens rows that have lost their units because the gate has new keys. A closed row of a gate that is still divided may have
+    /// some, and opens by itself if it has none.
+    pub fn open_stranded(
+        &self,
+        known: &[Self],
+        rows: &mut Vec<GateRecord>,
+        at: Timestamp,
+    ) -> Vec<JournalEntry> {
+        let was_divided = known.iter().any(|it| it.name == self.name && it.per.is_some());
+        let is_divided = self.per.is_some();
+        rows.retain(|row| was_divided != is_divided || row.state.status != GateStatus::Closed);
+        let reason = Some("the gate is divided otherwise".to_owned());
+        let by = Operator { actor: "configuration".to_owned(), at, reason };
+        rows.iter_mut().filter_map(|row| row.order(&GateOrder::Open, &by, 0)).collect()
+    }
+
     pub fn places_json(&self) -> String {
         let places = self.places.iter().map(|it| json!([it.kind.name(), it.place]));
         Value::from_iter(places).to_string()
@@ -241,8 +265,9 @@ pub enum GateOrdered {
 
 #[async_trait]
 pub trait Gates: Send + Sync {
-    /// Notes which gates there are, and who passes them. Gates that were declared by other configurations stay.
-    async fn declare_gates(&self, gates: &[DeclaredGate]) -> Result<()>;
+    /// Notes which gates there are, and who passes them. Gates that were declared by other configurations stay. Where a gate is
+    /// divided otherwise than before, what no unit passes any more is opened.
+    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()>;
 
     /// Adds rows for open gates and keys that have none.
     async fn note_gate_keys(&self, keys: &[(&str, &str)]) -> Result<()>;

@@ -102,7 +102,7 @@ pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPla
 pub use leases::{ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, WorkerId, Written};
 pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, UnitRow};
 pub use limits::{
-    MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
+    MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_KEYED, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,
     MAX_SAMPLE_BYTES,
 };
 pub use operator_text::{MAX_NOTE_CHARS, MAX_TICKET_CHARS, TextTooLong, operator_text};
@@ -113,9 +113,9 @@ pub use partition_actions::{
 };
 pub use partition_finish::{PartitionWrite, WorkWrite, partition_giveup};
 pub use partitions::{
-    ClaimedPartition, Lane, PartitionCandidate, PartitionClaim, PartitionCount, PartitionFailure,
-    PartitionFinish, PartitionRecord, PartitionSeries, PartitionVerdict, PartitionWorkRecord,
-    Partitions, WorkKind, WorkRequest,
+    BackfillShare, ClaimedPartition, Lane, PartitionCandidate, PartitionClaim, PartitionCount,
+    PartitionFailure, PartitionFinish, PartitionRecord, PartitionSeries, PartitionVerdict,
+    PartitionWorkRecord, Partitions, WorkKind, WorkRequest,
 };
 pub use pipeline_actions::{
     PipelineAction, PipelineChange, SampleChange, reopened, reprocess_entry, start_entry,

@@ -6,6 +6,9 @@ pub const MAX_BATCH: usize = 10_000;
 /// The most rows in one page of a listing.
 pub const MAX_PAGE: u32 = 10_000;
 
+/// The most samples of which one claim behind gates notes the keys.
+pub const MAX_KEYED: u32 = 500;
+
 /// The longest name of a queue, category, upload, group or item, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
 

@@ -274,9 +274,8 @@ pub struct PartitionClaim {
     pub source: String,
     /// One new, unused run id for each partition to claim; their number is the limit.
     pub run_ids: Vec<PartitionRunId>,
-    /// The share of backfill while both lanes have requests. Capacity that one lane leaves goes to
-    /// the other.
-    pub backfill: u32,
+    /// While both lanes have requests. Capacity that one lane leaves goes to the other.
+    pub backfill: BackfillShare,
     pub owner: WorkerId,
     /// The end of the leases, on the store's clock.
     pub lease_until: Timestamp,
@@ -286,13 +285,31 @@ pub struct PartitionClaim {
     pub now: Timestamp,
 }
 
+/// What backfill gets of a claim, whose size is not known before the gates are read.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BackfillShare {
+    pub share: f64,
+    /// Partitions that backfill should have got so far; negative if it got too many.
+    pub owed: f64,
+}
+
+impl BackfillShare {
+    /// How many partitions of `limit` go to backfill.
+    pub fn quota(&self, limit: u32) -> u32 {
+        let due = self.owed + self.share * f64::from(limit);
+        // Compensates for rounding: a sum of 0.999… counts as 1.
+        ((due + 1e-9).floor().max(0.0) as u32).min(limit)
+    }
+}
+
 impl PartitionClaim {
     pub fn limit(&self) -> u32 {
         u32::try_from(self.run_ids.len()).unwrap_or(u32::MAX)
     }
 
     /// Chooses the work rows to claim, the oldest of each lane, with the share of backfill while both lanes have some. `most` is
-    /// how many each customer may have; capacity that one lane leaves goes to the other.
+    /// how many each customer may have; capacity that one lane leaves goes to the other. The lane that is owed something goes
+    /// first: the other might take all that a customer may have.
     pub fn choose(
         &self,
         mut candidates: Vec<PartitionCandidate>,
@@ -300,6 +317,11 @@ impl PartitionClaim {
         most: &[(String, u32)],
     ) -> Vec<i64> {
         candidates.sort_unstable_by_key(|one| (one.requested_at, one.id));
+        let all = most.iter().fold(0_u32, |all, (customer, most)| {
+            let its = candidates.iter().filter(|one| one.customer_id == *customer).count();
+            all.saturating_add(u32::try_from(its).unwrap_or(u32::MAX).min(*most))
+        });
+        let limit = limit.min(self.limit()).min(all);
         let mut left: HashMap<&str, u32> =
             most.iter().map(|(customer, most)| (customer.as_str(), *most)).collect();
         let mut chosen: Vec<i64> = Vec::new();
@@ -318,11 +340,17 @@ impl PartitionClaim {
             }
             chosen.len()
         };
-        let limit = limit.min(self.limit()) as usize;
-        let backfill = candidates.iter().filter(|one| one.lane == Lane::Backfill).count();
-        take(Lane::Fresh, limit.saturating_sub(backfill.min(self.backfill as usize)));
-        take(Lane::Backfill, limit);
+        let quota = self.backfill.quota(limit) as usize;
+        let limit = limit as usize;
+        if self.backfill.owed > 0.0 {
+            take(Lane::Backfill, quota);
+        } else {
+            let backfill = candidates.iter().filter(|one| one.lane == Lane::Backfill).count();
+            take(Lane::Fresh, limit.saturating_sub(backfill.min(quota)));
+            take(Lane::Backfill, limit);
+        }
         take(Lane::Fresh, limit);
+        take(Lane::Backfill, limit);
         chosen
     }
 }

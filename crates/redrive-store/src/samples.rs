@@ -223,6 +223,15 @@ impl ChosenSamples {
         claimed.sort_by_key(|sample| self.places.get(&sample.id).map(|(place, _)| *place));
     }
 
+    /// Notes how the claimed samples passed.
+    pub fn pass(self, claimed: &mut [ClaimedSample], passes: Vec<GatePass>) {
+        let Self { mut places, .. } = self;
+        for (sample, pass) in claimed.iter_mut().zip(passes) {
+            let key = places.remove(&sample.id).map(|(_, key)| key);
+            sample.pass = GatePass { key, ..pass };
+        }
+    }
+
     pub fn units(&self, claimed: &[ClaimedSample]) -> Vec<LetThrough<'_>> {
         let unit = |sample: &ClaimedSample| {
             let key = self.places.get(&sample.id).map_or("", |(_, key)| key.as_str());
@@ -256,6 +265,13 @@ pub struct ClaimedSample {
     pub history: History,
     /// How the sample passed the gates of the stage.
     pub pass: GatePass,
+}
+
+impl ClaimedSample {
+    /// What the sample passes gates with; empty where there are none.
+    pub fn gate_key(&self) -> &str {
+        self.pass.key.as_deref().unwrap_or_default()
+    }
 }
 
 impl FromRow for ClaimedSample {

@@ -83,7 +83,7 @@ fn an_older_run_that_finishes_after_a_newer_one_takes_no_authority() {
             now: jiff::Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: vec!["0100-old".parse().unwrap()],
-            backfill: 0,
+            backfill: redrive_store::BackfillShare::default(),
             owner: WorkerId("silent".to_owned()),
             lease_until: store.now(),
         };
@@ -130,7 +130,7 @@ fn a_reprocess_that_is_fenced_leaves_everything_as_it_was() {
             now: jiff::Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: vec!["ffff-fenced".parse().unwrap()],
-            backfill: 0,
+            backfill: redrive_store::BackfillShare::default(),
             owner: WorkerId("silent".to_owned()),
             lease_until: store.now(),
         };
@@ -201,7 +201,7 @@ fn what_a_lost_worker_sealed_is_judged_by_its_data() {
             now: jiff::Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: ["0100-a", "0100-b"].map(|id| id.parse().unwrap()).to_vec(),
-            backfill: 0,
+            backfill: redrive_store::BackfillShare::default(),
             owner: WorkerId("lost".to_owned()),
             lease_until: yard.store().now(),
         };

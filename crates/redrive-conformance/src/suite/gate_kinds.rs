@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Failure, GateSettings, GateStatus, ItemEvent, ItemId, SampleId};
 use redrive_store::{
-    ClaimedGroup, ClaimedPartition, ClaimedSample, DeclaredGate, GateOrder, GatePlace, GateRule,
-    GateRules, GroupClaim, ItemAdmission, ItemAttempt, ItemGroup, ItemMove, ItemPass, LeaseRef,
-    LeaseRelease, Leased, NewItem, NewSample, PartitionClaim, PartitionVerdict, PassedGates,
-    PermitHolder, SampleClaim, SampleCompletion, UnitKind, WorkerId, Written,
+    BackfillShare, ClaimedGroup, ClaimedPartition, ClaimedSample, DeclaredGate, GateOrder,
+    GatePlace, GateRule, GateRules, GroupClaim, ItemAdmission, ItemAttempt, ItemGroup, ItemMove,
+    ItemPass, Lane, LeaseRef, LeaseRelease, Leased, MAX_KEYED, NewItem, NewSample, PartitionClaim,
+    PartitionVerdict, PassedGates, PermitHolder, SampleClaim, SampleCompletion, UnitKind, WorkerId,
+    Written,
 };
 
 use super::{
@@ -69,7 +70,7 @@ impl Fixture {
             key: (kind == UnitKind::Sample).then(|| "/customer".to_owned()),
             places: vec![GatePlace { kind, place: place.to_owned() }],
         };
-        self.store.declare_gates(&[declared]).await.expect("declared");
+        self.store.declare_gates(&[declared], at(0)).await.expect("declared");
     }
 
     async fn judge_behind(
@@ -159,6 +160,30 @@ pub async fn partitions_keep_to_a_concurrency_over_both_lanes(f: &Fixture) {
     assert_eq!(f.claim_partitions(&partitions_behind(&gates, 9, at(3))).await, []);
 }
 
+// GAT-5, PAR-10
+pub async fn lanes_share_what_a_gate_lets_through(f: &Fixture) {
+    let (one, each) = (rules(false, Some(1)), rules(true, Some(1)));
+    f.declare_for(&one, UnitKind::Partition, "ads").await;
+    f.ask_for(&[key("acme", "2026-03-01"), key("bolt", "2026-03-02")], at(1)).await;
+    f.change_all(BACKFILL, &[key("acme", "2026-03-03"), key("acme", "2026-03-04")], at(2)).await;
+    let claim = async |gates: &GateRules, owed, now| {
+        let backfill = BackfillShare { share: 0.3, owed };
+        let claim = PartitionClaim { backfill, ..partitions_behind(gates, 8, now) };
+        let claimed = f.claim_partitions(&claim).await;
+        let mut lanes: Vec<Lane> = claimed.iter().map(|one| one.request.lane).collect();
+        lanes.sort_unstable_by_key(|lane| lane.name());
+        for one in &claimed {
+            f.judge_behind(gates, one, now, accepted(1)).await;
+        }
+        lanes
+    };
+    assert_eq!(claim(&one, 0.0, at(3)).await, [Lane::Fresh], "the quota is that of one partition");
+    assert_eq!(claim(&one, 0.8, at(4)).await, [Lane::Backfill]);
+    f.ask_for(&[key("acme", "2026-03-05")], at(1)).await;
+    let both = claim(&each, 0.8, at(6)).await;
+    assert_eq!(both, [Lane::Backfill, Lane::Fresh], "fresh data takes all of no customer");
+}
+
 // GAT-1, GAT-3, GAT-4
 pub async fn a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data(f: &Fixture) {
     let gates = rules(true, None);
@@ -188,6 +213,92 @@ pub async fn a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data(f: &F
         .await
         .expect("closed");
     assert_eq!(ids(&f.samples(&samples_behind(&gates, 1, 9, at(38))).await), ids(&probe));
+}
+
+// GAT-3
+pub async fn a_claim_keys_few_samples_and_the_next_ones_go_on(f: &Fixture) {
+    let gates = rules(true, Some(2));
+    f.declare_for(&gates, UnitKind::Sample, "p/clean").await;
+    let (feed, waiting) = (f.reading(&new_run()).await, MAX_KEYED as usize + 1);
+    let mut customers = vec!["acme"; waiting];
+    customers.push("bolt");
+    f.feed(feed, &lines_of(&customers), true).await;
+    let mut wakes = f.store.wakes();
+    wakes.mark_unchanged();
+    let first = f.samples(&samples_behind(&gates, 0, 9, at(2))).await;
+    assert_eq!(first.len(), 2, "two of acme");
+    assert!(wakes.has_changed().expect("the store is there"), "there are more to key");
+    let keyed = f.store.waiting_behind("api", "acme").await.expect("read");
+    assert_eq!(keyed, u64::from(MAX_KEYED) - 2);
+    let second = f.samples(&samples_behind(&gates, 0, 9, at(3))).await;
+    assert_eq!(second.len(), 1, "the sample of bolt");
+    assert_eq!(f.store.waiting_behind("api", "acme").await.expect("read"), waiting as u64 - 2);
+    let wait = Duration::from_secs(5);
+    f.end_behind_gate(&gates, &second[0], "bolt", at(4), retried(at(4), wait, true)).await;
+    assert_eq!(f.samples(&samples_behind(&gates, 0, 9, at(8))).await, [], "it is not due");
+    let again = f.samples(&samples_behind(&gates, 0, 9, at(9))).await;
+    assert_eq!(ids(&again), ids(&second));
+}
+
+// GAT-4
+pub async fn a_gate_that_closes_counts_samples_that_were_claimed_while_it_was_open(f: &Fixture) {
+    let gates = rules(true, None);
+    f.declare_for(&gates, UnitKind::Sample, "p/clean").await;
+    let feed = f.reading(&new_run()).await;
+    f.feed(feed, &lines_of(&["acme"; 3]), true).await;
+    let held = f.samples(&samples_behind(&gates, 0, 9, at(1))).await;
+    let wait = Duration::from_secs(30);
+    f.end_behind_gate(&gates, &held[0], "acme", at(2), retried(at(2), wait, false)).await;
+    let row = f.store.gate_rows(&[("api", "acme")]).await.expect("read").pop().expect("a row");
+    assert_eq!((row.state.status, row.state.target), (GateStatus::Closed, 3));
+}
+
+// GAT-1
+pub async fn a_gate_that_is_divided_otherwise_strands_nothing(f: &Fixture) {
+    let (by_customer, undivided) = (rules(true, Some(1)), rules(false, Some(1)));
+    f.declare_for(&by_customer, UnitKind::Sample, "p/clean").await;
+    let feed = f.reading(&new_run()).await;
+    f.feed(feed, &lines_of(&["acme", "acme"]), true).await;
+    let probed = f.samples(&samples_behind(&by_customer, 0, 9, at(1))).await;
+    assert_eq!((probed.len(), probed[0].gate_key()), (1, "acme"));
+    let close = GateOrder::Close { until: Some(at(3)) };
+    f.store.order_gate("api", "acme", &close, &operator(at(2))).await.expect("closed");
+    let lease = sample_lease(&probed[0]);
+    let releases = LeaseRelease::each(&[lease], &WorkerId("w1".to_owned()), "stopped");
+    f.store.release_leases(Leased::Sample, &releases, at(3)).await.expect("released");
+    let probed = f.samples(&samples_behind(&by_customer, 0, 9, at(4))).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Probing);
+
+    // The data has no such place, so both samples have an empty key.
+    let declare = async |per: Option<&str>, key: Option<&str>| {
+        let place = GatePlace { kind: UnitKind::Sample, place: "p/clean".to_owned() };
+        let (per, key) = (per.map(str::to_owned), key.map(str::to_owned));
+        let declared = DeclaredGate { name: "api".to_owned(), per, key, places: vec![place] };
+        f.store.declare_gates(&[declared], at(5)).await.expect("declared");
+    };
+    declare(Some("customer"), Some("/model")).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Open, "nothing answers for its probe");
+    let by_model = |now| SampleClaim {
+        gate_key: Some("/model".to_owned()),
+        ..samples_behind(&by_customer, 0, 9, now)
+    };
+    let others = f.samples(&by_model(at(6))).await;
+    assert_eq!((others.len(), others[0].gate_key()), (1, ""));
+    f.end_behind_gate(&by_customer, &others[0], "", at(7), answered("1")).await;
+    f.end_behind_gate(&by_customer, &probed[0], "acme", at(7), answered("1")).await;
+
+    let close = GateOrder::Close { until: None };
+    for key in ["acme", ""] {
+        f.store.order_gate("api", key, &close, &operator(at(8))).await.expect("closed");
+    }
+    declare(Some("model"), Some("/model")).await;
+    assert_eq!(f.status_of("acme").await, GateStatus::Closed, "only the name is another");
+    declare(None, None).await;
+    assert_eq!(
+        (f.status_of("acme").await, f.status_of("").await),
+        (GateStatus::Open, GateStatus::Open)
+    );
+    assert_eq!(f.samples(&samples_behind(&undivided, 1, 9, at(9))).await.len(), 1);
 }
 
 /// A group that is uploaded behind a gate.

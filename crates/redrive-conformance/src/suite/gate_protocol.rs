@@ -12,7 +12,7 @@ use redrive_store::{
 
 use super::{
     Fixture,
-    samples::{claim_of, finish, operator, passed, retry, run},
+    samples::{at, claim_of, finish, operator, passed, retry, run},
 };
 use crate::protocol::{
     CLOSED_FOR, GateModel, GateReport, GateStep, GateWorker, HINT, Model, explore,
@@ -55,7 +55,7 @@ impl<'a> Walker<'a> {
     async fn start(f: &'a Fixture, name: String, settings: GateSettings) -> Self {
         let place = GatePlace { kind: UnitKind::Run, place: name.clone() };
         let gate = DeclaredGate { name: name.clone(), per: None, key: None, places: vec![place] };
-        f.store.declare_gates(&[gate]).await.expect("declared");
+        f.store.declare_gates(&[gate], at(0)).await.expect("declared");
         let gates = Arc::new([GateRule { name: name.clone(), is_keyed: false, settings }]);
         let model = GateModel::new(settings, WORKERS);
         Self { f, name, gates, model, claimed: vec![None; WORKERS] }

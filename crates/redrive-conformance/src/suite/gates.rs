@@ -68,7 +68,7 @@ impl Fixture {
             places: vec![place.clone()],
         });
         let declared: Vec<DeclaredGate> = declared.collect();
-        self.store.declare_gates(&declared).await.expect("declared");
+        self.store.declare_gates(&declared, at(0)).await.expect("declared");
     }
 
     async fn end_behind(

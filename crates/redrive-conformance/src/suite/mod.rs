@@ -168,7 +168,11 @@ macro_rules! conformance_tests {
             gate_kinds {
                 a_rate_limited_partition_closes_the_gate_for_its_customer
                 partitions_keep_to_a_concurrency_over_both_lanes
+                lanes_share_what_a_gate_lets_through
                 a_rate_limited_sample_closes_the_gate_for_the_key_in_its_data
+                a_claim_keys_few_samples_and_the_next_ones_go_on
+                a_gate_that_closes_counts_samples_that_were_claimed_while_it_was_open
+                a_gate_that_is_divided_otherwise_strands_nothing
                 items_pass_gates_with_their_group_as_the_key
                 items_that_are_not_sent_give_back_their_places
                 a_gate_before_items_opens_up_to_what_is_sent_at_once

@@ -7,9 +7,10 @@ use redrive_core::{
 
 use super::{Fixture, samples::at};
 use redrive_store::{
-    AttemptRecord, AuditContext, ClaimedPartition, GateRules, JournalEntry, JournalFilter, Lane,
-    LeaseRef, NamedPartition, Operator, PartitionAction, PartitionChange, PartitionClaim,
-    PartitionFinish, PartitionRecord, PartitionVerdict, UnitKind, UnitRow, WorkerId, Written,
+    AttemptRecord, AuditContext, BackfillShare, ClaimedPartition, GateRules, JournalEntry,
+    JournalFilter, Lane, LeaseRef, NamedPartition, Operator, PartitionAction, PartitionChange,
+    PartitionClaim, PartitionFinish, PartitionRecord, PartitionVerdict, UnitKind, UnitRow,
+    WorkerId, Written,
 };
 
 pub(super) const BACKFILL: PartitionAction =
@@ -45,7 +46,7 @@ pub(super) fn claim_of(limit: u32, backfill: u32, now: Timestamp) -> PartitionCl
     PartitionClaim {
         source: "ads".to_owned(),
         run_ids: (0..limit).map(run).collect(),
-        backfill,
+        backfill: BackfillShare { share: 0.0, owed: f64::from(backfill) },
         owner: WorkerId("w1".to_owned()),
         lease_until: now + SignedDuration::from_secs(60),
         gates: GateRules::default(),

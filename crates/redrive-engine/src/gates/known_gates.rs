@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use redrive_retry::{Stop, monotonic};
 use redrive_store::{MAX_PAGE, Result, Store};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 /// How often gates are read without a notification.
 const POLL: Duration = Duration::from_secs(5);
@@ -23,6 +23,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct KnownGates {
     shut: RwLock<HashMap<(String, String), ShutGate>>,
+    changes: watch::Sender<()>,
 }
 
 /// A gate that was not open when it was last read.
@@ -35,6 +36,11 @@ struct ShutGate {
 }
 
 impl KnownGates {
+    /// Changes when a gate has closed.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
     /// Whether a gate has closed since it let a unit through: under an epoch, or at a time if the claim did not read the gate.
     pub(crate) fn has_closed(
         &self,
@@ -59,6 +65,8 @@ impl KnownGates {
         let mut shut = self.shut.write().unwrap_or_else(PoisonError::into_inner);
         let closing = ShutGate { known_at: monotonic(), epoch: None, until: None };
         shut.insert((gate.to_owned(), key.to_owned()), closing);
+        drop(shut);
+        self.changes.send_replace(());
     }
 
     /// Whether a result of this process is about to close a gate.
@@ -72,6 +80,13 @@ impl KnownGates {
     pub(crate) fn is_shut(&self, gate: &str, key: &str) -> bool {
         let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);
         !shut.is_empty() && shut.contains_key(&(gate.to_owned(), key.to_owned()))
+    }
+
+    /// Whether some of the gates are not open, and let a number of units through: the probe, or those of a step.
+    pub(crate) fn let_some_through(&self, is_meant: impl Fn(&str) -> bool, now: Timestamp) -> bool {
+        let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);
+        let ended = |gate: &ShutGate| gate.until.is_some_and(|until| until <= now);
+        shut.iter().any(|((gate, _), shut)| ended(shut) && is_meant(gate))
     }
 
     /// When the next period of some of the gates ends, after a time.
@@ -117,12 +132,20 @@ impl KnownGates {
             }));
         }
         let mut shut = self.shut.write().unwrap_or_else(PoisonError::into_inner);
+        let is_news = |(name, gate): (&(String, String), &ShutGate)| {
+            shut.get(name).is_none_or(|known| known.epoch != gate.epoch)
+        };
+        let has_closed = found.iter().any(is_news);
         let is_closing =
             |gate: &ShutGate| gate.epoch.is_none() && gate.known_at.elapsed() < CLOSING_TIME;
         for (name, gate) in shut.drain().filter(|(_, gate)| is_closing(gate)) {
             found.entry(name).or_insert(gate);
         }
         *shut = found;
+        drop(shut);
+        if has_closed {
+            self.changes.send_replace(());
+        }
         Ok(())
     }
 }

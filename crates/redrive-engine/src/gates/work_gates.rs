@@ -12,9 +12,10 @@ use std::{
 use jiff::Timestamp;
 use redrive_core::{Class, Failure, History, Policy, START_HORIZON};
 use redrive_store::{
-    DeclaredGate, GatePass, GateRule, GateRules, PassedGates, Result, StartWindow, Store,
+    ClaimGates, DeclaredGate, GatePass, GateRule, GateRules, PassedGates, Result, StartWindow,
+    Store,
 };
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     gates::{closed_time::note_closed_time, known_gates::KnownGates},
@@ -57,9 +58,9 @@ impl WorkGates {
     }
 
     /// The gates for a claim, which the store knows from then on.
-    pub(crate) async fn rules(&self, store: &dyn Store) -> Result<GateRules> {
+    pub(crate) async fn rules(&self, store: &dyn Store, now: Timestamp) -> Result<GateRules> {
         if !self.is_declared.load(Ordering::Relaxed) {
-            store.declare_gates(&self.declared).await?;
+            store.declare_gates(&self.declared, now).await?;
             self.is_declared.store(true, Ordering::Relaxed);
         }
         Ok(self.rules.clone())
@@ -115,6 +116,21 @@ impl WorkGates {
         }
     }
 
+    /// Changes when a gate of this process closes; `None` without gates.
+    pub(crate) fn changes(&self) -> Option<watch::Receiver<()>> {
+        (!self.rules.is_empty()).then(|| self.known.changes())
+    }
+
+    /// Whether the gates let as many units through as are claimed, or none of a key: no limit and no step says how many.
+    pub(crate) fn let_all_through(&self, now: Timestamp) -> bool {
+        !ClaimGates::limits_open_keys(&self.rules)
+            && !self.known.let_some_through(|gate| self.has(gate), now)
+    }
+
+    fn has(&self, gate: &str) -> bool {
+        self.rules.iter().any(|rule| rule.name == gate)
+    }
+
     /// Whether a unit may be started at any time: there are no gates.
     pub(crate) fn are_open(&self) -> bool {
         self.rules.is_empty()
@@ -147,8 +163,7 @@ impl WorkGates {
         has_ready: bool,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let ours = |gate: &str| self.rules.iter().any(|rule| rule.name == gate);
-        let ended = self.known.next_end(ours, now);
+        let ended = self.known.next_end(|gate| self.has(gate), now);
         let again = (has_ready && self.gives_start_times()).then(|| now + self.between_claims());
         [due, ended, again].into_iter().flatten().min()
     }

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use redrive_store::Lane;
+use redrive_store::{BackfillShare, Lane};
 
 /// The most that a lane can be behind or ahead, in partitions. A lane that was empty for a day does not get
 /// the day's share afterwards.
@@ -14,7 +14,7 @@ const MAX_DEBT: f64 = 1.0;
 #[derive(Debug)]
 pub(crate) struct LaneShares {
     backfill_share: f64,
-    /// Partitions that backfill should have got so far; negative if it got too many.
+    /// See [`BackfillShare::owed`].
     owed: Mutex<f64>,
 }
 
@@ -23,15 +23,13 @@ impl LaneShares {
         Self { backfill_share, owed: Mutex::new(0.0) }
     }
 
-    /// How many partitions of a claim of `limit` go to backfill.
-    pub(crate) fn backfill_quota(&self, limit: u32) -> u32 {
-        let due = *self.owed() + self.backfill_share * f64::from(limit);
-        // Compensates for rounding: a sum of 0.999… counts as 1.
-        ((due + 1e-9).floor().max(0.0) as u32).min(limit)
+    /// What backfill gets of the next claim.
+    pub(crate) fn of_backfill(&self) -> BackfillShare {
+        BackfillShare { share: self.backfill_share, owed: *self.owed() }
     }
 
-    /// Records the lanes of the claimed partitions. Fewer partitions than `limit` mean that both lanes are
-    /// empty, so nothing is owed.
+    /// Records the lanes of the claimed partitions. Fewer partitions than `limit`, which is what the gates allowed, mean that both
+    /// lanes are empty, so nothing is owed.
     pub(crate) fn record_claim(&self, limit: u32, lanes: impl IntoIterator<Item = Lane>) {
         let (mut claimed, mut backfill) = (0_u32, 0_u32);
         for lane in lanes {

@@ -15,7 +15,7 @@ use redrive_store::{
     PartitionVerdict, Result, WorkKind, WorkerId, Written,
 };
 use serde_json::Map;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     gates::work_gates::{Start, WorkGates},
@@ -198,21 +198,31 @@ impl Work for PartitionWork {
         let claim = PartitionClaim {
             source: self.source.name.clone(),
             run_ids: self.run_ids.generate(limit, now),
-            backfill: self.shares.backfill_quota(limit),
+            backfill: self.shares.of_backfill(),
             owner: self.context.worker.clone(),
             lease_until: until,
-            gates: self.gates.rules(&*self.context.store).await?,
+            gates: self.gates.rules(&*self.context.store, now).await?,
             now,
         };
         let claimed = self.context.store.claim_partitions(&claim).await?;
         let keys = claimed.iter().map(|claimed| claimed.key.customer_id());
         self.gates.note(&*self.context.store, keys).await;
-        self.shares.record_claim(limit, claimed.iter().map(|claimed| claimed.request.lane));
+        // How many the gates allowed is not known, so the debt is kept: it is one partition at most.
+        let allowed = if self.gates.are_open() { limit } else { claimed.len() as u32 };
+        self.shares.record_claim(allowed, claimed.iter().map(|claimed| claimed.request.lane));
         Ok(claimed)
     }
 
     fn start(&self, unit: &ClaimedPartition, claimed_at: Instant) -> Start {
         self.gates.start(&unit.pass, unit.key.customer_id(), claimed_at)
+    }
+
+    fn gate_changes(&self) -> Option<watch::Receiver<()>> {
+        self.gates.changes()
+    }
+
+    fn claims_ahead(&self) -> bool {
+        self.gates.let_all_through(self.context.clock.now())
     }
 
     fn lease(&self, unit: &ClaimedPartition) -> LeaseRef {

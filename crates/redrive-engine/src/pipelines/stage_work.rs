@@ -14,7 +14,7 @@ use redrive_store::{
     Written, gate_key_at,
 };
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::final_failure};
 use crate::{
@@ -207,7 +207,7 @@ impl Work for StageWork {
 
     async fn claim(&self, limit: u32, until: Timestamp) -> Result<Vec<ClaimedSample>> {
         let claim = SampleClaim {
-            gates: self.gates.rules(&*self.context.store).await?,
+            gates: self.gates.rules(&*self.context.store, self.context.clock.now()).await?,
             gate_key: self.stage.gate_key.clone(),
             served: self.served.clone(),
             stage: self.place,
@@ -218,7 +218,10 @@ impl Work for StageWork {
         };
         let mut claimed = self.context.store.claim_samples(&claim).await?;
         if !self.gates.are_open() {
-            let keys: Vec<String> = claimed.iter().map(|it| self.key_of(&it.data)).collect();
+            for sample in &mut claimed {
+                sample.pass.key.get_or_insert_with(|| self.key_of(&sample.data));
+            }
+            let keys: Vec<String> = claimed.iter().map(|it| it.gate_key().to_owned()).collect();
             let keys = keys.iter().map(String::as_str);
             self.gates.note(&*self.context.store, keys.clone()).await;
             claimed.iter_mut().for_each(|sample| sample.history.is_probe = sample.pass.is_probe);
@@ -229,10 +232,15 @@ impl Work for StageWork {
     }
 
     fn start(&self, sample: &ClaimedSample, claimed_at: Instant) -> Start {
-        if self.gates.are_open() {
-            return Start::Now;
-        }
-        self.gates.start(&sample.pass, &self.key_of(&sample.data), claimed_at)
+        self.gates.start(&sample.pass, sample.gate_key(), claimed_at)
+    }
+
+    fn gate_changes(&self) -> Option<watch::Receiver<()>> {
+        self.gates.changes()
+    }
+
+    fn claims_ahead(&self) -> bool {
+        self.gates.let_all_through(self.context.clock.now())
     }
 
     fn handoff(&self) -> Option<&Handoff<ClaimedSample>> {
@@ -258,12 +266,12 @@ impl Work for StageWork {
         let Some(completion) = self.completion(id, history, outcome, started_at, ended_at) else {
             return Completion::Release;
         };
-        let key = self.key_of(&sample.data);
+        let key = sample.gate_key();
         if let SampleCompletion::Failed { failure, .. } = &completion {
-            self.gates.failed(&key, failure);
+            self.gates.failed(key, failure);
         }
         Completion::Finish(SampleFinish {
-            gates: self.gates.passed(&key),
+            gates: self.gates.passed(key),
             id,
             run: sample.run,
             epoch: sample.epoch,

@@ -12,7 +12,7 @@ use redrive_store::{
     RunFinish, RunRecord, UnitKind, UnitRow, Verdict, Written,
 };
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     gates::work_gates::{Start, WorkGates},
@@ -119,7 +119,7 @@ impl Work for RunWork {
             owner: self.context.worker.clone(),
             lease_until: until,
             now: self.context.clock.now(),
-            gates: self.gates.rules(&*self.context.store).await?,
+            gates: self.gates.rules(&*self.context.store, self.context.clock.now()).await?,
         };
         let mut claimed = self.context.store.claim_runs(&request).await?;
         let keys = claimed.iter().map(|run| run.category.as_str());
@@ -132,6 +132,14 @@ impl Work for RunWork {
 
     fn start(&self, run: &ClaimedRun, claimed_at: Instant) -> Start {
         self.gates.start(&run.pass, &run.category, claimed_at)
+    }
+
+    fn gate_changes(&self) -> Option<watch::Receiver<()>> {
+        self.gates.changes()
+    }
+
+    fn claims_ahead(&self) -> bool {
+        self.gates.let_all_through(self.context.clock.now())
     }
 
     fn lease(&self, run: &ClaimedRun) -> LeaseRef {

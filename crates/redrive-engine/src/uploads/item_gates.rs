@@ -150,14 +150,15 @@ impl ItemGates {
         if items.is_empty() {
             return Ok(Vec::new());
         }
+        let now = self.clock.now();
         let admission = ItemAdmission {
-            gates: self.gates.rules(&*self.store).await?,
+            gates: self.gates.rules(&*self.store, now).await?,
             group: self.group.clone(),
             items,
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             epoch: self.epoch,
             owner: self.worker.clone(),
-            now: self.clock.now(),
+            now,
         };
         Ok(self.store.admit_items(&admission).await?)
     }

@@ -50,8 +50,8 @@ impl Prefetch {
 
     /// How many units to claim. Zero while less than a quarter of the target is free: a claim costs the same for one
     /// unit as for many.
-    pub(crate) fn claim_size(&self, in_flight: InFlight) -> usize {
-        let target = self.concurrency + self.ahead;
+    pub(crate) fn claim_size(&self, in_flight: InFlight, claims_ahead: bool) -> usize {
+        let target = self.concurrency + if claims_ahead { self.ahead } else { 0 };
         let capacity = in_flight.capacity(target);
         if capacity >= (target / 4).max(1) { capacity } else { 0 }
     }

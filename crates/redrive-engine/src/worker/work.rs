@@ -11,7 +11,7 @@ use redrive_core::Failure;
 use redrive_retry::Stop;
 use redrive_store::{Backlog, ExpiredLease, LeaseRef, Result, Written};
 
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     gates::work_gates::Start,
@@ -95,6 +95,16 @@ pub trait Work: Send + Sync + 'static {
     /// Whether a unit that was claimed at a time may be started.
     fn start(&self, _unit: &Self::Unit, _claimed_at: Instant) -> Start {
         Start::Now
+    }
+
+    /// Changes when a gate may keep claimed units back. `None` without gates.
+    fn gate_changes(&self) -> Option<watch::Receiver<()>> {
+        None
+    }
+
+    /// Whether units may be claimed for which no slot is free. A place that a gate gives is not for a unit that waits for a slot.
+    fn claims_ahead(&self) -> bool {
+        true
     }
 
     /// Runs one attempt.

@@ -41,6 +41,9 @@ use crate::worker::{
 /// After a claim that brought fewer units than requested, the next poll comes this many times earlier.
 const EARLY_POLL: u32 = 10;
 
+/// A start time has been missed this long after its end: timers are not finer.
+const MISSED_AFTER: Duration = Duration::from_millis(1);
+
 /// When a worker ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
@@ -127,8 +130,11 @@ struct RunningLoop<W: Work> {
     pending_claim: Option<PendingClaim<W>>,
     /// Claimed units, each with the time of its claim.
     claimed: VecDeque<(Instant, W::Unit)>,
-    /// When a claimed unit may be started that waits for its start time, on the lease clock.
+    /// When a claimed unit reaches its start time, or has missed it, on the lease clock.
     next_start: Option<Timestamp>,
+    /// Whether there may be claimed units that a gate keeps back.
+    unchecked: bool,
+    gate_changes: Option<watch::Receiver<()>>,
     running: JoinSet<W::Outcome>,
     attempts: HashMap<Id, RunningAttempt<W>>,
     prefetch: Prefetch,
@@ -149,6 +155,7 @@ impl<W: Work> RunningLoop<W> {
         wakes: watch::Receiver<u64>,
     ) -> Self {
         let prefetch = Prefetch::new(work.limits().concurrency);
+        let gate_changes = work.gate_changes();
         Self {
             work,
             held,
@@ -157,6 +164,8 @@ impl<W: Work> RunningLoop<W> {
             pending_claim: None,
             claimed: VecDeque::new(),
             next_start: None,
+            unchecked: false,
+            gate_changes,
             running: JoinSet::new(),
             attempts: HashMap::new(),
             prefetch,
@@ -196,6 +205,7 @@ impl<W: Work> RunningLoop<W> {
                     self.poll_now();
                 }
                 () = tokio::time::sleep(rest), if self.next_poll.is_some() => self.next_poll = None,
+                () = changed(&mut self.gate_changes) => self.unchecked = true,
                 () = tokio::time::sleep(start), if self.next_start.is_some() => {}
                 () = self.backpressure.over() => {}
             }
@@ -204,11 +214,7 @@ impl<W: Work> RunningLoop<W> {
 
     /// Fills free slots with claimed units whose lease is reliable.
     fn start_attempts(&mut self) {
-        let concurrency = self.work.limits().concurrency;
-        self.next_start = None;
-        while self.running.len() < concurrency
-            && let Some(unit) = self.next_claimed()
-        {
+        while let Some(unit) = self.next_claimed() {
             let lease = self.work.lease(&unit);
             if self.held.health(lease) != LeaseHealth::Held {
                 self.release(lease, LATE);
@@ -225,30 +231,49 @@ impl<W: Work> RunningLoop<W> {
         }
     }
 
-    /// Takes the first claimed unit that may be started now. Units that a gate keeps back are released.
+    /// Takes the first claimed unit that may be started now, if a slot is free. Units that a gate keeps back, or that have missed
+    /// their start time, are released, also while all slots are busy: other workers may start them.
     fn next_claimed(&mut self) -> Option<W::Unit> {
-        let mut place = 0;
+        let has_slot = self.running.len() < self.work.limits().concurrency;
+        let is_due = |at: Timestamp| at <= self.work.leases().lease_now();
+        self.unchecked |= self.next_start.is_some_and(is_due);
+        if !has_slot && !self.unchecked {
+            return None;
+        }
+        let (mut place, mut next_start) = (0, None::<Timestamp>);
         while let Some((claimed_at, unit)) = self.claimed.get(place) {
             let why = match self.work.start(unit, *claimed_at) {
-                Start::Now => None,
+                Start::KeptBack => Some(GATE_CLOSED),
+                Start::Now if has_slot => None,
+                Start::Now => {
+                    place += 1;
+                    continue;
+                }
                 Start::At(window) => {
                     let now = self.work.leases().lease_now();
-                    if now < window.from {
-                        let next = self.next_start.map_or(window.from, |at| at.min(window.from));
-                        self.next_start = Some(next);
+                    if now > window.until {
+                        Some(START_MISSED)
+                    } else if now >= window.from && has_slot {
+                        None
+                    } else {
+                        let missed = later(window.until, MISSED_AFTER);
+                        let at = if now < window.from { window.from } else { missed };
+                        next_start = Some(next_start.map_or(at, |next| next.min(at)));
                         place += 1;
                         continue;
                     }
-                    (now > window.until).then_some(START_MISSED)
                 }
-                Start::KeptBack => Some(GATE_CLOSED),
             };
             let (_, unit) = self.claimed.remove(place)?;
             match why {
-                None => return Some(unit),
+                None => {
+                    self.next_start = self.next_start.into_iter().chain(next_start).min();
+                    return Some(unit);
+                }
                 Some(why) => self.release(self.work.lease(&unit), why),
             }
         }
+        (self.next_start, self.unchecked) = (next_start, false);
         None
     }
 
@@ -265,7 +290,8 @@ impl<W: Work> RunningLoop<W> {
             return;
         }
         self.accept_no_handoffs();
-        let room = self.prefetch.claim_size(self.in_flight(self.incoming_handoffs()));
+        let in_flight = self.in_flight(self.incoming_handoffs());
+        let room = self.prefetch.claim_size(in_flight, self.work.claims_ahead());
         // Leaves half of the room to handoffs.
         let units = if self.work.handoff().is_some() { room.div_ceil(2) } else { room };
         let Ok(limit @ 1..) = u32::try_from(units) else { return };
@@ -315,6 +341,7 @@ impl<W: Work> RunningLoop<W> {
                 self.release(lease, LATE);
             } else {
                 self.claimed.push_back((requested_at, unit));
+                self.unchecked = true;
             }
         }
     }
@@ -356,6 +383,7 @@ impl<W: Work> RunningLoop<W> {
         self.held.add(leases, answer.requested_at);
         self.held.claim_answered();
         self.claimed.extend(answer.units.into_iter().map(|unit| (answer.requested_at, unit)));
+        self.unchecked = true;
     }
 
     /// Claims at once; after the pending claim, if there is one.
@@ -502,5 +530,13 @@ impl<W: Work> RunningLoop<W> {
                 }
             }
         }
+    }
+}
+
+/// Waits until the gates of the work change; forever without any.
+async fn changed(gates: &mut Option<watch::Receiver<()>>) {
+    let Some(changes) = gates else { return std::future::pending().await };
+    if changes.changed().await.is_err() {
+        std::future::pending().await
     }
 }

@@ -51,7 +51,7 @@ async fn failed(store: &SqliteStore, now: jiff::Timestamp) -> PartitionKey {
         now: jiff::Timestamp::UNIX_EPOCH,
         source: "ads".to_owned(),
         run_ids: vec!["r1".parse().unwrap()],
-        backfill: 0,
+        backfill: redrive_store::BackfillShare::default(),
         owner: WorkerId("w".to_owned()),
         lease_until: store.now() + Duration::from_secs(60),
     };

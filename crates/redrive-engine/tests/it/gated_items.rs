@@ -107,7 +107,7 @@ impl GatedGroup {
 
     /// The period of the gate is over, so the next item is a probe.
     async fn close_until_now(&self) {
-        self.store.declare_gates(&[declared()]).await.unwrap();
+        self.store.declare_gates(&[declared()], SystemClock.now()).await.unwrap();
         let close = GateOrder::Close { until: Some(SystemClock.now()) };
         self.store.order_gate("api", "", &close, &ada()).await.unwrap();
     }

@@ -8,19 +8,25 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use redrive_core::{
-    AttemptNumber, Backoff, Failure, GateSettings, Jitter, Policy, PolicySpec, Preset,
+    AttemptNumber, Backoff, Failure, GateSettings, Jitter, PartitionKey, Policy, PolicySpec, Preset,
 };
 use redrive_engine::{
-    Call, Clock, Engine, Handler, Outcome, Queue, Stopper, SystemClock, Until, handler_fn,
+    Call, Clock, Engine, Handler, Outcome, Queue, RawSink, RowWriter, Source, Stopper, SystemClock,
+    Until, extractor_fn, handler_fn,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore};
 use redrive_store::{
-    AttemptOutcome, AttemptRecord, Categories, GateRule, NewRun, PageLimit, Selection, Store,
-    UnitKind, UnitRow,
+    AttemptOutcome, AttemptRecord, AuditContext, Categories, GateOrder, GateRule, Lane,
+    NamedPartition, NewRun, Operator, PageLimit, PartitionAction, Selection, Store, UnitKind,
+    UnitRow,
 };
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use crate::program::soon;
 
@@ -235,7 +241,7 @@ async fn a_gate_that_is_closed_by_command_keeps_only_its_own_queues_back() {
         key: None,
         places: vec![place],
     };
-    store.declare_gates(&[declared]).await.unwrap();
+    store.declare_gates(&[declared], now).await.unwrap();
     let by = redrive_store::Operator { actor: "ann".to_owned(), at: now, reason: None };
     let close = redrive_store::GateOrder::Close { until: None };
     store.order_gate("api", "", &close, &by).await.unwrap();
@@ -262,4 +268,133 @@ async fn a_gate_that_is_closed_by_command_keeps_only_its_own_queues_back() {
     soon(jobs).await;
     stopper.stop();
     soon(running).await.unwrap().unwrap();
+}
+
+/// Attempts that end at once, before those that last.
+const QUICK: i64 = 1_000;
+
+/// A host of one queue behind a gate, with all slots busy after quick attempts.
+struct BusyHost {
+    store: Arc<dyn Store>,
+    stopper: Stopper,
+    running: tokio::task::JoinHandle<()>,
+    ends: watch::Sender<bool>,
+}
+
+impl BusyHost {
+    async fn begin() -> Self {
+        let store = store_with(2 * QUICK as u32).await;
+        let (ends, started) = (watch::Sender::new(false), Arc::new(AtomicUsize::new(0)));
+        let handler = handler_fn({
+            let (ends, started) = (ends.clone(), started.clone());
+            move |_: Call| {
+                let lasts = started.fetch_add(1, Ordering::SeqCst) >= QUICK as usize;
+                let mut ends = ends.subscribe();
+                async move {
+                    if lasts {
+                        ends.wait_for(|ends| *ends).await.unwrap();
+                    }
+                    answered()
+                }
+            }
+        });
+        let engine = Engine::new(store.clone()).with_queue(queue(handler));
+        let (stopper, stop) = Stopper::new();
+        let running = tokio::spawn(async move { engine.run(stop, Until::Stopped).await.unwrap() });
+        let host = Self { store, stopper, running, ends };
+        soon(host.until_held(|held| held > CONCURRENCY)).await;
+        host
+    }
+
+    /// Waits until the host holds so many of the runs that last.
+    async fn until_held(&self, is_enough: impl Fn(usize) -> bool) {
+        let (quick, limit) = (redrive_core::RunId(QUICK), PageLimit::without_data(1_000));
+        loop {
+            let runs = self.store.runs_page(&Selection::default(), quick, limit).await.unwrap();
+            if is_enough(runs.iter().filter(|run| run.lease_owner.is_some()).count()) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn close(&self, until: Option<Timestamp>) {
+        let by = Operator { actor: "ann".to_owned(), at: SystemClock.now(), reason: None };
+        let close = GateOrder::Close { until };
+        self.store.order_gate("api", "", &close, &by).await.unwrap();
+        soon(self.until_held(|held| held == CONCURRENCY)).await;
+    }
+
+    async fn end(self) {
+        self.stopper.stop();
+        self.ends.send_replace(true);
+        soon(self.running).await.unwrap();
+    }
+}
+
+fn queue(handler: Arc<dyn Handler>) -> Queue {
+    let gate = GateRule { name: "api".to_owned(), is_keyed: false, settings: limits(None, None) };
+    Queue::new("jobs", handler).with_concurrency(CONCURRENCY).with_gates(vec![gate])
+}
+
+// GAT-3
+#[tokio::test]
+async fn a_host_whose_slots_are_busy_releases_what_it_claimed_ahead_when_the_gate_closes() {
+    let host = BusyHost::begin().await;
+    host.close(None).await;
+    host.end().await;
+}
+
+// GAT-4
+#[tokio::test]
+async fn a_host_whose_slots_are_busy_leaves_the_probe_to_another() {
+    let host = BusyHost::begin().await;
+    host.close(Some(SystemClock.now())).await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let probe = handler_fn(move |_: Call| {
+        _ = started.send(());
+        async { answered() }
+    });
+    let (stopper, stop) = Stopper::new();
+    let idle = Engine::new(host.store.clone()).with_queue(queue(probe));
+    let running = tokio::spawn(async move { idle.run(stop, Until::Stopped).await.unwrap() });
+    soon(starts.recv()).await.unwrap();
+    stopper.stop();
+    soon(running).await.unwrap();
+    host.end().await;
+}
+
+// GAT-5, PAR-10
+#[tokio::test]
+async fn neither_lane_starves_behind_a_gate_that_lets_few_through() {
+    let (store, folder) = (store_with(0).await, tempfile::tempdir().unwrap());
+    for (customer, lane) in [("old", Lane::Backfill), ("new", Lane::Fresh)] {
+        let day = |n: u32| format!("ads/{customer}/daily/2026-{:02}-{:02}", 1 + n / 28, 1 + n % 28);
+        let days: Vec<NamedPartition> = (0..100)
+            .map(|n| NamedPartition::from(day(n).parse::<PartitionKey>().unwrap()))
+            .collect();
+        let by = Operator { actor: "ann".to_owned(), at: SystemClock.now(), reason: None };
+        let audit = AuditContext { by, command: "test".to_owned(), filter: None, flags: vec![] };
+        let action = PartitionAction::Backfill { force_pending: false, lane };
+        store.change_partitions(&action, &days, &audit).await.unwrap();
+    }
+    let customers: Arc<Mutex<Vec<String>>> = Arc::default();
+    let extractor = extractor_fn({
+        let customers = customers.clone();
+        move |call: Call, _: RowWriter| {
+            let customer = call.details["customer_id"].as_str().unwrap_or_default().to_owned();
+            customers.lock().unwrap().push(customer);
+            async { answered() }
+        }
+    });
+    let settings = limits(Some(1), None);
+    let gate = GateRule { name: "api".to_owned(), is_keyed: false, settings };
+    let source = Source::new("ads", extractor, RawSink::folder(folder.path()));
+    let engine = Engine::new(store).with_source(source.with_gates(vec![gate]));
+    let (_stopper, stop) = Stopper::new();
+    soon(engine.run(stop, Until::Drained)).await.unwrap();
+    let customers = customers.lock().unwrap();
+    let old = customers[..100].iter().filter(|customer| *customer == "old").count();
+    assert_eq!(customers.len(), 200);
+    assert!((29..=31).contains(&old), "three of ten are backfill: {old} of 100");
 }

@@ -30,7 +30,7 @@ async fn lose(store: &Arc<dyn Store>, sink: &RawSink, source: &str) -> Partition
         now: jiff::Timestamp::UNIX_EPOCH,
         source: source.to_owned(),
         run_ids: vec![run_id],
-        backfill: 0,
+        backfill: redrive_store::BackfillShare::default(),
         owner: WorkerId("lost".to_owned()),
         lease_until: store.now() - Duration::from_secs(1),
     };

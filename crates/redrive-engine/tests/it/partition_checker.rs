@@ -74,7 +74,7 @@ impl Lived {
             now: Timestamp::UNIX_EPOCH,
             source: "ads".to_owned(),
             run_ids: vec![format!("r{run}").parse().unwrap()],
-            backfill: 0,
+            backfill: redrive_store::BackfillShare::default(),
             owner: WorkerId("w".to_owned()),
             lease_until: at(60),
         };

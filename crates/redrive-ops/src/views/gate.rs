@@ -66,12 +66,13 @@ impl GateView {
         }
     }
 
-    /// Refuses a key where the gate has none, and no key where it has. Units without one have an empty key.
+    /// Refuses a key where the gate has none, and no key where it has. Units without one have an empty key. A key that is not open
+    /// may be opened whatever divides the gate now.
     pub fn check_key(&self, key: Option<&str>) -> Result<(), String> {
         let gate = &self.gate;
         match (&self.per, key) {
             (Some(per), None) => Err(format!("gate {gate} is divided by {per}: name the {per}")),
-            (None, Some(key)) if !key.is_empty() => {
+            (None, Some(key)) if !key.is_empty() && self.status == GateStatus::Open.name() => {
                 Err(format!("gate {gate} is not divided: it has no key {key:?}"))
             }
             _ => Ok(()),

@@ -73,7 +73,7 @@ async fn a_retry_finds_the_mark_that_was_written_while_it_waited() {
         now: Timestamp::UNIX_EPOCH,
         source: "a_source".to_owned(),
         run_ids: vec!["run-1".parse().unwrap()],
-        backfill: 0,
+        backfill: redrive_store::BackfillShare::default(),
         owner: WorkerId("w1".to_owned()),
         lease_until: at(60),
     };

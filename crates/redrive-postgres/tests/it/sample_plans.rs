@@ -22,6 +22,9 @@ async fn samples_are_found_by_their_keys_whatever_the_size_of_the_table() {
                     "claim_samples",
                     &[live, "using samples_due", "using samples_open", "(ctid = few.tid)"],
                 ),
+                ("unkeyed_samples", &[live, "using samples_due", "using samples_open"]),
+                ("sample_keys", &[live, "using samples_open"]),
+                ("claimable_samples", &[live, "using samples_open"]),
                 (
                     "finish_samples",
                     &[

@@ -156,7 +156,7 @@ async fn change(
     order: &GateOrder,
     reason: Option<&str>,
 ) -> Result<GateView, ProblemDetails> {
-    let known = find(app, &gate, "").await?;
+    let known = find(app, &gate, key.as_deref().unwrap_or_default()).await?;
     known.check_key(key.as_deref()).map_err(ProblemDetails::bad_request)?;
     let key = key.unwrap_or_default();
     match app.ops.order_gate(&gate, &key, order, &app.operator(caller, reason)).await? {

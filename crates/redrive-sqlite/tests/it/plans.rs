@@ -259,6 +259,13 @@ fn samples_are_found_by_the_index_of_what_they_are() {
         "claim_due_samples",
         &["samples_due (run_id=? AND claim_stage=? AND next_retry_at<?)", by_id],
     );
+    let (open, due) = ("samples_open (run_id=? AND claim_stage=?", "samples_due (run_id=?");
+    check("unkeyed_samples", &[due, &format!("{open} AND gate_key=?)")]);
+    check("sample_keys", &[&format!("{open} AND gate_key>?)"), &format!("{open} AND gate_key<?)")]);
+    check(
+        "claimable_samples",
+        &[&format!("{open} AND gate_key=?)"), "SEARCH sample USING INTEGER"],
+    );
     check("next_sample_due", &["samples_due (run_id=? AND claim_stage=?"]);
     check("pipeline_backlog", &["samples_open (run_id=?", "samples_due (run_id=?"]);
     for name in ["renew_sample_leases", "release_samples", "reprocess_samples"] {

@@ -3,7 +3,7 @@ use super::*;
 /// Takes `rounds` times `limit` partitions while both lanes have plenty; says how many were backfill.
 fn taken(shares: &LaneShares, limit: u32, rounds: u32) -> u32 {
     let round = |_| {
-        let backfill = shares.backfill_quota(limit);
+        let backfill = shares.of_backfill().quota(limit);
         let lane = |at| if at < backfill { Lane::Backfill } else { Lane::Fresh };
         shares.record_claim(limit, (0..limit).map(lane));
         backfill
@@ -42,5 +42,5 @@ fn nothing_is_owed_where_everything_was_taken() {
     let shares = LaneShares::new(0.3);
     shares.record_claim(1, [Lane::Fresh]);
     shares.record_claim(10, [Lane::Fresh; 3]);
-    assert_eq!(shares.backfill_quota(3), 0);
+    assert_eq!(shares.of_backfill().quota(3), 0);
 }

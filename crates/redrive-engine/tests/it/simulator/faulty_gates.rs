@@ -1,6 +1,7 @@
 //! Gates through the way to the store.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use redrive_store::{
     DeclaredGate, GateOrder, GateOrdered, GateRecord, Gates, Operator, PermitHolder, Result,
 };
@@ -9,8 +10,8 @@ use super::faulty_store::FaultyStore;
 
 #[async_trait]
 impl Gates for FaultyStore {
-    async fn declare_gates(&self, gates: &[DeclaredGate]) -> Result<()> {
-        self.call("declare_gates", self.inner.declare_gates(gates)).await
+    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()> {
+        self.call("declare_gates", self.inner.declare_gates(gates, at)).await
     }
 
     async fn note_gate_keys(&self, keys: &[(&str, &str)]) -> Result<()> {

@@ -60,7 +60,7 @@ async fn of_partitions() {
             now: Timestamp::UNIX_EPOCH,
             source: "a_source".to_owned(),
             run_ids: vec![format!("run-{second}").parse().unwrap()],
-            backfill: 0,
+            backfill: redrive_store::BackfillShare::default(),
             owner: worker("an owner"),
             lease_until: at(60),
         };

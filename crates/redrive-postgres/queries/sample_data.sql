@@ -1,1 +1,0 @@
-SELECT id, data FROM redrive.samples WHERE id = ANY (:ids)
