@@ -185,7 +185,7 @@ impl Items for PostgresStore {
         let answers = match &updates[..] {
             [] => return Ok(Vec::new()),
             several if !results.is_empty() => {
-                let mut all = session.begin_all(&[&[lock], several, &[record]].concat()).await?;
+                let mut all = session.begin_all(&[&[lock], several].concat()).await?;
                 all.split_off(1)
             }
             [lone] if failures.is_empty() => vec![session.query(*lone).await?],
@@ -204,7 +204,9 @@ impl Items for PostgresStore {
             let permits: Vec<LeaseRef> = applied.filter_map(|(step, _)| step.permit()).collect();
             let worker = WorkerId(worker);
             let gates = settle(&mut session, UnitKind::Item, results, &permits, &worker).await?;
-            commit(&mut session, &gates, &[]).await?;
+            let record = [record];
+            let others = if failures.is_empty() { &[][..] } else { &record };
+            commit(&mut session, &gates, others).await?;
             drop(session);
             self.notify_if(gates.changed || gates.freed).await;
         }

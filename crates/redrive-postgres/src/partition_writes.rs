@@ -3,7 +3,7 @@
 //! One round trip locks and reads the partitions and their work, another writes the changes. Every transaction that
 //! changes a partition locks its row first, in the order of the keys, and its work after it; claims, renewals and
 //! releases lock only the work. All of them lock work in the order of its ids, and claims never wait, so no deadlock
-//! is possible.
+//! is possible. Gates come after both, and the causes of failures last, as in all transactions that have them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -60,7 +60,10 @@ pub(crate) async fn finish(
     let applied = finishes.iter().zip(&written).filter(|(_, it)| **it == Written::Applied);
     let applied: Vec<LeaseRef> = applied.map(|(finish, _)| finish.lease).collect();
     let gates = settle(&mut session, UnitKind::Partition, results, &applied, &first.worker).await?;
-    commit(&mut session, &gates, &[]).await?;
+    let failures = FailureColumns::of(writes.iter().filter_map(|write| write.attempt.as_ref()));
+    let has_failures = !failures.is_empty();
+    let record = [bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures))];
+    commit(&mut session, &gates, if has_failures { &record } else { &[] }).await?;
     Ok((written, gates.changed || gates.freed))
 }
 
@@ -154,7 +157,8 @@ pub(crate) fn read_created(
     Ok(created.into_iter().collect())
 }
 
-/// Writes the changes of locked partitions, and commits if asked to.
+/// Writes the changes of locked partitions, and commits if asked to; otherwise the causes of failures are left to the exchange
+/// that commits.
 pub(crate) async fn apply(
     session: &mut Session,
     writes: &[PartitionWrite],
@@ -184,7 +188,7 @@ pub(crate) async fn apply(
         (attempts.is_empty(), bind!(queries::INSERT_ATTEMPTS, ..AttemptColumns(ledger))),
         (entries.is_empty(), bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal))),
         (
-            failures.is_empty(),
+            failures.is_empty() || !commits,
             bind!(queries::RECORD_CAUSES, in_ledger => &true, ..FailureColumns(failures)),
         ),
     ];

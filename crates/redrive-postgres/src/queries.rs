@@ -24,6 +24,7 @@ queries! {
     PUT_GATE_KEYS => "put_gate_keys",
     INSERT_GATE_PERMITS => "insert_gate_permits",
     END_GATE_PERMITS => "end_gate_permits",
+    HAS_PERMITS => "has_permits",
     END_LOST_PERMITS => "end_lost_permits",
     READY_CATEGORIES => "ready_categories",
     HELD_RUNS => "held_runs",

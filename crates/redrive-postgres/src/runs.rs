@@ -466,15 +466,14 @@ async fn finish(
     let has_failures = ledger.iter().any(|row| row.fingerprint.is_some());
     let mut results = GateResults::of_runs(batch.rows.iter().copied());
     let (gates, keys): (Vec<&str>, Vec<&str>) = results.names().unzip();
-    let end_permits = bind!(
-        queries::END_GATE_PERMITS,
+    let has_permits = bind!(
+        queries::HAS_PERMITS,
         kind => &UnitKind::Run.name(),
         unit_id => &each(&batch.rows, |finish| finish.id.0),
-        lease_epoch => &each(&batch.rows, |finish| finish.epoch.0),
     );
     let unsettled = bind!(queries::UNSETTLED_GATE_KEYS, gate => &gates, key => &keys);
-    let (rows, permits, unsettled) = if !results.is_empty() {
-        let mut answers = session.begin_all(&[write, end_permits, unsettled]).await?.into_iter();
+    let (rows, has_permits, unsettled) = if !results.is_empty() {
+        let mut answers = session.begin_all(&[write, has_permits, unsettled]).await?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         (next(), next(), next())
     } else if has_failures {
@@ -498,10 +497,19 @@ async fn finish(
     if let Some(first) = batch.rows.first()
         && !results.is_empty()
     {
-        let written: HashSet<i64> =
-            applied.iter().filter_map(|at| batch.at(*at)).map(|it| it.id.0).collect();
-        results.retain(|id| written.contains(&id));
-        results.add_permits(read_records(&permits, DOING)?);
+        let written: Vec<&RunFinish> = applied.iter().filter_map(|at| batch.at(*at)).collect();
+        let ids: HashSet<i64> = written.iter().map(|finish| finish.id.0).collect();
+        results.retain(|id| ids.contains(&id));
+        let has_permits: Vec<bool> = read_rows(&has_permits, DOING, |row| row.get())?;
+        if has_permits.contains(&true) {
+            let end = bind!(
+                queries::END_GATE_PERMITS,
+                kind => &UnitKind::Run.name(),
+                unit_id => &each(&written, |finish| finish.id.0),
+                lease_epoch => &each(&written, |finish| finish.epoch.0),
+            );
+            results.add_permits(read_records(&session.query(end).await?, DOING)?);
+        }
         let unsettled = gates::read_unsettled(&unsettled)?;
         writes = gates::record(session, &results, unsettled, &first.worker).await?;
     }

@@ -3,14 +3,15 @@
 //! Each case holds a lock in a transaction of its own and waits until the store waits for it. A store that locked
 //! another row would read the old state here, and overwrite the new one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::{Failure, PartitionKey, PartitionState};
+use redrive_core::{Failure, GateSettings, PartitionKey, PartitionState};
 use redrive_postgres::PostgresStore;
 use redrive_store::{
-    AuditContext, GateRules, Lane, Operator, PartitionAction, PartitionChange, PartitionClaim,
-    PartitionFinish, PartitionRecord, PartitionVerdict, Partitions, WorkerId, Written,
+    AuditContext, DeclaredGate, GateRule, GateRules, Gates, Lane, Operator, PartitionAction,
+    PartitionChange, PartitionClaim, PartitionFinish, PartitionRecord, PartitionVerdict,
+    Partitions, PassedGates, WorkerId, Written,
 };
 
 use crate::{faults::until_blocked, server::Database};
@@ -64,22 +65,20 @@ async fn change_meanwhile(
     call.await.unwrap()
 }
 
-#[tokio::test]
-async fn a_retry_finds_the_mark_that_was_written_while_it_waited() {
-    let database = Database::migrated().await;
-    let store = pending(&database).await;
+/// Claims the partition; the verdict is that it failed.
+async fn failed(store: &PostgresStore, run: &str, gates: Option<PassedGates>) -> PartitionFinish {
     let claim = PartitionClaim {
         gates: GateRules::default(),
         now: Timestamp::UNIX_EPOCH,
         source: "a_source".to_owned(),
-        run_ids: vec!["run-1".parse().unwrap()],
+        run_ids: vec![run.parse().unwrap()],
         backfill: redrive_store::BackfillShare::default(),
         owner: WorkerId("w1".to_owned()),
         lease_until: at(60),
     };
     let claimed = store.claim_partitions(&claim).await.unwrap().remove(0);
-    let finish = PartitionFinish {
-        gates: None,
+    PartitionFinish {
+        gates,
         key: key(),
         lease: claimed.lease,
         attempt: claimed.attempt,
@@ -87,8 +86,41 @@ async fn a_retry_finds_the_mark_that_was_written_while_it_waited() {
         started_at: at(2),
         ended_at: at(3),
         worker: WorkerId("w1".to_owned()),
-        verdict: PartitionVerdict::Rejected { failure: Failure::http(503, None, "no rows") },
-    };
+        verdict: PartitionVerdict::Rejected { failure: Failure::http(429, None, "no rows") },
+    }
+}
+
+// GAT-2, CAU-1
+#[tokio::test]
+async fn a_verdict_that_waits_for_its_gate_has_not_locked_its_cause() {
+    let database = Database::migrated().await;
+    let store = pending(&database).await;
+    let first = failed(&store, "run-1", None).await;
+    assert_eq!(store.finish_partitions(&[first]).await.unwrap(), [Written::Applied]);
+    let retry = PartitionAction::Retry { clear_terminal: false, lane: Lane::Fresh };
+    change(&store, retry, 4).await;
+    let second = Duration::from_secs(1);
+    let settings = GateSettings::new(None, None, None, second, second).unwrap();
+    let rules = Arc::new([GateRule { name: "api".to_owned(), is_keyed: false, settings }]);
+    let finish = failed(&store, "run-2", Some(PassedGates { rules, key: String::new() })).await;
+    let gate = DeclaredGate { name: "api".to_owned(), per: None, key: None, places: Vec::new() };
+    store.declare_gates(&[gate], at(5)).await.unwrap();
+
+    let other = database.raw().await;
+    let lock = "SELECT pg_advisory_xact_lock(1734440037, hashtext('api'))";
+    other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+    let call = tokio::spawn(async move { store.finish_partitions(&[finish]).await.unwrap() });
+    until_blocked(&database.raw().await).await;
+    let causes = "SET lock_timeout = '5s'; SELECT FROM redrive.causes FOR UPDATE; COMMIT";
+    other.batch_execute(causes).await.expect("no other transaction holds a cause and waits");
+    assert_eq!(call.await.unwrap(), [Written::Applied]);
+}
+
+#[tokio::test]
+async fn a_retry_finds_the_mark_that_was_written_while_it_waited() {
+    let database = Database::migrated().await;
+    let store = pending(&database).await;
+    let finish = failed(&store, "run-1", None).await;
     assert_eq!(store.finish_partitions(&[finish]).await.unwrap(), [Written::Applied]);
 
     let mark = "UPDATE redrive.partition_state SET error_message = '[terminal] no rows'";
