@@ -1,4 +1,4 @@
--- The first samples at one stage of a run that are ready, of each of the keys (?3, a JSON array) at most so many (?4), by id.
+-- The first samples at one stage of a run that are ready, of each of the keys (?3, a JSON array) at most so many (?4).
 SELECT sample.id, sample.gate_key
 FROM json_each(?3) AS allowed
 CROSS JOIN samples AS sample ON sample.id IN (
@@ -7,4 +7,3 @@ CROSS JOIN samples AS sample ON sample.id IN (
         AND other.status = 'pending' AND other.next_retry_at IS NULL AND other.lease_owner IS NULL
     ORDER BY other.id LIMIT ?4
 )
-ORDER BY sample.id

@@ -1,5 +1,6 @@
--- Forgets what the samples at stages (?1, a JSON array of PIPELINE/STAGE) pass gates with.
-UPDATE samples SET gate_key = NULL
+-- Forgets what the samples at stages (?1, a JSON array of PIPELINE/STAGE) pass gates with. OR FAIL: see
+-- claim_runs_in.
+UPDATE OR FAIL samples SET gate_key = NULL
 WHERE id IN (
     SELECT sample.id
     FROM pipeline_runs AS run

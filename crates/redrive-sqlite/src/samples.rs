@@ -296,10 +296,11 @@ fn take_of_keys(
     let mut candidates = Vec::new();
     for run in live_runs(connection, &claim.served)? {
         let params = params![run, claim.stage, keys, gated.limit];
-        let of_run: Vec<(SampleId, String)> =
+        let mut of_run: Vec<(SampleId, String)> =
             read_rows(connection, CLAIMING, queries::CLAIMABLE_SAMPLES, params, |row| {
                 Ok((SampleId(row.get()?), row.get()?))
             })?;
+        of_run.sort_unstable();
         candidates.extend(of_run);
     }
     let chosen = ChosenSamples::of(candidates, gated.limit, &gated.most);

@@ -349,7 +349,8 @@ async fn a_host_whose_slots_are_busy_releases_what_it_claimed_ahead_when_the_gat
 #[tokio::test]
 async fn a_host_whose_slots_are_busy_leaves_the_probe_to_another() {
     let host = BusyHost::begin().await;
-    host.close(Some(SystemClock.now())).await;
+    // It learns of the closing before the period is over.
+    host.close(Some(SystemClock.now() + Duration::from_secs(3))).await;
     let (started, mut starts) = mpsc::unbounded_channel();
     let probe = handler_fn(move |_: Call| {
         _ = started.send(());

@@ -7,8 +7,7 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 28] = [
-    "has_permits",
+const SQLITE_ALONE: [&str; 27] = [
     "count_cause",
     "insert_cause",
     "place_of_unit",
