@@ -117,6 +117,8 @@ impl FromStr for AbortShare {
     fn from_str(text: &str) -> Result<Self, InvalidShare> {
         let percent: Option<f64> =
             text.trim().strip_suffix('%').and_then(|percent| percent.parse().ok());
+        // Rounded as it is printed: a plan stores the text, and must be able to read it.
+        let percent = percent.map(|percent| (percent * 1e6).round() / 1e6);
         let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
         percent
             .map(|percent| Self(percent / 100.0))
@@ -126,7 +128,7 @@ impl FromStr for AbortShare {
 
 impl fmt::Display for AbortShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded, because 0.07 × 100 is 7.000000000000001.
+        // Rounded, because 0.07 × 100 is 7.000000000000001. As precise as what is read.
         write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
     }
 }

@@ -75,12 +75,15 @@ fn settings_are_read_as_people_write_them() {
         let error = text.parse::<Rate>().unwrap_err().to_string();
         assert!(error.contains("such as 50/s"), "{text}: {error}");
     }
-    for text in ["20%", "7%", "0.5%", "100%"] {
+    for text in ["20%", "7%", "0.5%", "0.000001%", "33.333333%", "100%"] {
         assert_eq!(text.parse::<AbortShare>().unwrap().to_string(), text);
     }
-    for text in ["", "20", "0%", "101%", "-1%", "NaN%", "inf%"] {
+    // What a plan would store as 0%, which it could not read, is refused.
+    for text in ["", "20", "0%", "0.0000001%", "1e-300%", "101%", "-1%", "NaN%", "inf%"] {
         assert!(text.parse::<AbortShare>().is_err(), "{text}");
     }
+    let rounded: AbortShare = "0.0000006%".parse().unwrap();
+    assert_eq!(rounded.to_string().parse(), Ok(rounded));
     let all = settings(Some(10), "50/s", 600, "5%");
     assert_eq!(all.to_string(), "canary 10, pace 50/s, ramp 10m, abort-if 5%");
     let refused = PlanSettings::new(Some(0), None, None, None);
