@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PlanBatch, PlanId, PlanStatus};
 use redrive_store::{
-    Error, JournalEntry, LeaseRef, NewPlan, Operator, PlanAction, PlanChange, PlanClaim,
-    PlanCountChange, PlanEnd, PlanOrder, PlanOutcome, PlanOutcomeCount, PlanRecord, PlanUnit,
-    PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, ReadColumn, Result,
+    Error, JournalEntry, LeaseRef, NEVER_STARTED, NewPlan, Operator, PlanAction, PlanChange,
+    PlanClaim, PlanCountChange, PlanEnd, PlanOrder, PlanOutcome, PlanOutcomeCount, PlanRecord,
+    PlanUnit, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, ReadColumn, Result,
     StepPages, Store, UnitKind, WorkerId, Written, listed_counts, refused_counts,
 };
 use tokio_postgres::Row;
@@ -310,7 +310,9 @@ impl Plans for PostgresStore {
         let units = pending(&mut session, plan.id, after, limit).await?;
         let found = lock(&mut session, plan.action.kind(), &units).await?;
         let names: Vec<String> = found.values().map(|unit| unit.unit()).collect();
-        let rows = session.query(bind!(queries::NEWEST_ENTRIES, units => &names)).await?;
+        let newest =
+            bind!(queries::NEWEST_ENTRIES, units => &names, never_started => &&NEVER_STARTED[..]);
+        let rows = session.query(newest).await?;
         let newest = read_records(&rows, READING)?.into_iter().collect();
         let undoable = plan.action.undoable(plan.id, &units, &found, &newest);
         let restored = restore(&mut session, &plan, &undoable, &plan.operator(at)).await?;

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{PlanBatch, PlanId, PlanStatus};
 use redrive_store::{
-    Error, LeaseRef, NewPlan, Operator, PlanAction, PlanChange, PlanClaim, PlanCountChange,
-    PlanEnd, PlanGroup, PlanOrder, PlanOutcome, PlanOutcomeCount, PlanRecord, PlanUnit,
-    PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, Result, StepPages, UnitKind,
-    WorkerId, Written, listed_counts, refused_counts,
+    Error, LeaseRef, NEVER_STARTED, NewPlan, Operator, PlanAction, PlanChange, PlanClaim,
+    PlanCountChange, PlanEnd, PlanGroup, PlanOrder, PlanOutcome, PlanOutcomeCount, PlanRecord,
+    PlanUnit, PlanUnitCount, PlanUnitRecord, PlanUnitWrite, PlannedUnit, Plans, Result, StepPages,
+    UnitKind, WorkerId, Written, listed_counts, refused_counts,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -310,7 +310,7 @@ impl Plans for SqliteStore {
             let units = pending(connection, plan.id, after, limit)?;
             let found = found(connection, plan.action.kind(), &units)?;
             let names: Vec<String> = found.values().map(|unit| unit.unit()).collect();
-            let own = [json_list(&names)];
+            let own = [json_list(&names), json_list(&NEVER_STARTED)];
             let newest = read_records(connection, READING, queries::NEWEST_ENTRIES, own)?;
             let newest = newest.into_iter().collect();
             let undoable = plan.action.undoable(plan.id, &units, &found, &newest);

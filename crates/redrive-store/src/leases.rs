@@ -103,6 +103,10 @@ impl FromRow for ExpiredLease {
     }
 }
 
+/// Why workers release units that they did not start: the gate of the unit was found closed, the unit was not started within
+/// the time that a gate gave it, or the claim was not answered. After other releases an attempt may have begun.
+pub const NEVER_STARTED: [&str; 3] = ["gate_closed", "start_missed", "claim_unanswered"];
+
 /// A unit that a worker releases without an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRelease {

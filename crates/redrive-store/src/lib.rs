@@ -99,7 +99,9 @@ pub use items::{
     ItemRecord, Items, NewItem,
 };
 pub use journal::{Journal, JournalEntry, JournalFilter, JournalRecord, ReaderPlace};
-pub use leases::{ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, WorkerId, Written};
+pub use leases::{
+    ExpiredLease, LeaseRef, LeaseRelease, Leased, Leases, NEVER_STARTED, WorkerId, Written,
+};
 pub use ledger::{AttemptOutcome, AttemptRecord, Ledger, LedgerPlace, UnitKind, UnitRow};
 pub use limits::{
     MAX_BATCH, MAX_IDEMPOTENCY_KEY_BYTES, MAX_KEYED, MAX_NAME_BYTES, MAX_PAGE, MAX_PAYLOAD_BYTES,

@@ -390,7 +390,8 @@ impl PlanAction {
         units.iter().filter_map(outcome).collect()
     }
 
-    /// The pending units that can be returned: they are as the plan left them, and nothing was noted about them since.
+    /// The pending units that can be returned: they are as the plan left them, and nothing was noted about them since, but that
+    /// workers released them before they started them.
     pub fn undoable<'a>(
         self,
         plan: PlanId,
@@ -401,7 +402,7 @@ impl PlanAction {
         let undoable = |frozen: &'a PlanUnitRecord| {
             let unit = found.get(&frozen.unit_id)?;
             let entry = newest.get(&unit.unit())?;
-            (self.is_waiting(unit) && unit.version() == frozen.version && entry.is_of(self, plan))
+            (self.is_waiting(unit) && frozen.is_untried(unit) && entry.is_of(self, plan))
                 .then_some((frozen, unit))
         };
         units.iter().filter_map(undoable).collect()
@@ -456,6 +457,17 @@ impl PlanUnitRecord {
     /// What a run was like before the plan changed it.
     pub fn run_undo(&self) -> Option<RunUndo> {
         RunUndo::from_stored(&self.state, &self.undo_json()?)
+    }
+
+    /// Whether no attempt at a unit has ended since the plan changed it. A claim alone is none, and changes the version of a run.
+    fn is_untried(&self, unit: &PlanUnit) -> bool {
+        match unit {
+            PlanUnit::Run(run) => {
+                let before = self.undo_json().and_then(|undo| undo.get("attempts")?.as_u64());
+                before == Some(u64::from(run.attempts))
+            }
+            _ => unit.version() == self.version,
+        }
     }
 
     /// The count at which an item had been reset before.
@@ -526,7 +538,7 @@ pub fn item_reset(item: &ItemRecord, by: &Operator) -> ItemMove {
     ItemMove { journal: Some(journal), ..ItemMove::new(item.id, ItemEvent::Reset, by.at) }
 }
 
-/// The newest journal entry of a unit, without notes.
+/// The newest journal entry of a unit, without notes and without [`NEVER_STARTED`] releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestEntry {
     pub action: String,

@@ -344,6 +344,7 @@ macro_rules! conformance_tests {
             plan_orders {
                 a_plan_is_ordered_only_from_where_it_may
                 an_undo_returns_units_that_nobody_has_touched_since
+                an_undo_returns_units_that_were_claimed_and_released_before_they_started
                 a_plan_that_tries_nothing_again_has_nothing_to_watch_or_undo
                 a_draft_keeps_its_settings_and_a_canary_is_smaller_than_its_plan
                 an_undo_without_pending_units_is_refused_and_keeps_the_status

@@ -161,7 +161,12 @@ pub async fn an_undo_returns_partitions_that_no_worker_has_started(f: &Fixture) 
     let plan = f.plan_over(action, &f.partition_units(&keys).await).await;
     let lease = f.apply_plan(plan).await;
     assert_eq!(f.step(lease, 10, 21).await.expect("stepped").counts.changed, 4);
-    let started = f.take(at(30)).await;
+    // One starts, and one is claimed and released before it starts.
+    let mut claimed = f.claim_partitions(&super::partition_samples::claim_of(2, 0, at(30))).await;
+    let (started, ahead) = (claimed.remove(0), claimed.remove(0));
+    let back = LeaseRelease::each(&[ahead.lease], &WorkerId("w1".to_owned()), "gate_closed");
+    let back = f.store.release_leases(Leased::Partition, &back, at(31)).await;
+    assert_eq!(back.expect("released"), [Written::Applied]);
     f.undo(plan, lease).await;
     let after = f.partitions(&keys).await;
     for (before, after) in before.iter().zip(&after) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redrive_core::{GiveUpReason, InvalidPlanSettings, PlanSettings, PlanStatus, RunState};
 use redrive_store::{
-    NewPlan, Operator, PlanAction, PlanChange, PlanEnd, PlanOrder, PlanOutcome, RunAction,
-    RunRecord,
+    LeaseRef, LeaseRelease, Leased, NEVER_STARTED, NewPlan, Operator, PlanAction, PlanChange,
+    PlanEnd, PlanOrder, PlanOutcome, RunAction, RunRecord, WorkerId, Written,
 };
 
 use super::{
@@ -99,6 +99,42 @@ pub async fn an_undo_returns_units_that_nobody_has_touched_since(f: &Fixture) {
     // What was returned can be retried again.
     let changes = f.store.retry_runs(&ids[3..4], &operator(at(800))).await.expect("retried");
     assert_eq!(changes, [redrive_store::RunChange::Done(RunState::GivenUp)]);
+}
+
+// PLN-4
+pub async fn an_undo_returns_units_that_were_claimed_and_released_before_they_started(f: &Fixture) {
+    let ids = f.dead_runs(NEVER_STARTED.len() + 1).await;
+    let started = ids[NEVER_STARTED.len()];
+    let before = f.store.runs_by_id(&ids).await.expect("read");
+    let id = f.plan(RETRY).await;
+    let lease = f.apply_plan(id).await;
+    f.step(lease, 100, 21).await.expect("stepped");
+    // The last was started before a worker stopped, and then claimed and released once more.
+    for (second, whys) in
+        [[&NEVER_STARTED[..], &["shutdown"]], [&NEVER_STARTED[..], &["gate_closed"]]]
+            .into_iter()
+            .enumerate()
+    {
+        let mut claimed = f.claim(&claim_of(10, at(30 + second as i64))).await;
+        claimed.sort_by_key(|run| run.id);
+        assert_eq!(claimed.len(), ids.len());
+        for (run, why) in claimed.iter().zip(whys.concat()) {
+            let lease = LeaseRef { id: run.id.0, epoch: run.epoch };
+            let back = LeaseRelease::each(&[lease], &WorkerId("w1".to_owned()), why);
+            let back = f.store.release_leases(Leased::Run, &back, at(35)).await;
+            assert_eq!(back.expect("answered"), [Written::Applied]);
+        }
+    }
+    assert_eq!(f.order(id, PlanOrder::Undo).await, PlanChange::Done(PlanStatus::Running));
+    f.store.undo_plan(lease, 10, at(41)).await.expect("undone").expect("held");
+    let after = f.store.runs_by_id(&ids).await.expect("read");
+    for (before, after) in before.iter().zip(&after).take(NEVER_STARTED.len()) {
+        let expected = RunRecord { ready: false, lease_epoch: after.lease_epoch, ..before.clone() };
+        assert_eq!(*after, expected, "as it was before the plan");
+    }
+    assert_eq!(f.states(&[started]).await, [RunState::Discovered], "it had been started");
+    let plan = f.plan_record(id).await;
+    assert_eq!((plan.undone, plan.counts.pending), (NEVER_STARTED.len() as u64, 1));
 }
 
 // PLN-3, PLN-4
