@@ -415,7 +415,7 @@ async fn units_page(
     read_records(&session.query(page).await?, READING)
 }
 
-/// Removes the first units of a locked plan, and returns them.
+/// Removes the first units of a locked plan and its counts, and returns the units.
 pub(crate) async fn remove_units(
     session: &mut Session,
     id: PlanId,
@@ -425,6 +425,7 @@ pub(crate) async fn remove_units(
     if let Some(last) = units.last().map(|unit| unit.unit_id) {
         let delete = bind!(queries::DELETE_PLAN_UNITS, plan_id => &id.0, last => &last);
         session.query(delete).await?;
+        session.query(bind!(queries::DELETE_PLAN_COUNTS, plan_id => &id.0)).await?;
     }
     Ok(units)
 }

@@ -176,6 +176,7 @@ queries! {
     ADD_PLAN_COUNTS => "add_plan_counts",
     PLAN_OUTCOMES => "plan_outcomes",
     DELETE_PLAN_UNITS => "delete_plan_units",
+    DELETE_PLAN_COUNTS => "delete_plan_counts",
     DELETE_PLAN => "delete_plan",
     PRUNABLE_PLANS => "prunable_plans",
     COUNT_PRUNABLE_PLANS => "count_prunable_plans",

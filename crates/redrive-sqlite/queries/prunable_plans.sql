@@ -1,9 +1,10 @@
--- Plans that ended before a time (?1) and watch no unit.
+-- Plans that ended before a time (?1) and watch no unit, and drafts from before whose list was never completed.
 SELECT
     id, action, options, selection, settings, status, created_at, created_by, reason, ordered_by, ordered_reason,
     frozen_at, started_at, ended_at, stop_reason, total, changed, skipped, pending, recovered, same_cause,
     other_cause, superseded, undone, last_unit, undo_unit, ramp_from, next_at, lease_owner, lease_epoch, lease_until
 FROM plans
-WHERE id > ?2 AND (status = 'done' OR status = 'aborted' OR status = 'undone') AND pending = 0 AND ended_at < ?1
+WHERE id > ?2 AND ((status = 'done' OR status = 'aborted' OR status = 'undone') AND pending = 0 AND ended_at < ?1
+        OR status = 'draft' AND frozen_at IS NULL AND created_at < ?1)
     AND action IN (SELECT value FROM json_each(?4))
 ORDER BY id LIMIT ?3

@@ -400,7 +400,7 @@ fn units_page(
     read_records(connection, READING, queries::PLAN_UNITS_PAGE, own)
 }
 
-/// Removes the first units of a plan, and returns them.
+/// Removes the first units of a plan and its counts, and returns the units.
 pub(crate) fn remove_units(
     connection: &Connection,
     id: PlanId,
@@ -410,6 +410,8 @@ pub(crate) fn remove_units(
     if let Some(last) = units.last() {
         let mut delete = connection.prepare_cached(queries::DELETE_PLAN_UNITS).doing(WRITING)?;
         delete.execute([id.0, last.unit_id]).doing(WRITING)?;
+        let mut uncount = connection.prepare_cached(queries::DELETE_PLAN_COUNTS).doing(WRITING)?;
+        uncount.execute([id.0]).doing(WRITING)?;
     }
     Ok(units)
 }

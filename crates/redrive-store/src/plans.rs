@@ -260,8 +260,12 @@ impl PlanRecord {
         self.frozen_at = None;
     }
 
-    /// Whether a prune may remove the plan: it has ended before a time, and no unit is watched.
+    /// Whether a prune may remove the plan: it has ended before a time, and no unit is watched; or it is a draft from before whose
+    /// list was never completed.
     pub fn is_prunable(&self, before: Timestamp) -> bool {
+        if self.status == PlanStatus::Draft {
+            return self.frozen_at.is_none() && self.created_at < before;
+        }
         let ended =
             matches!(self.status, PlanStatus::Done | PlanStatus::Aborted | PlanStatus::Undone);
         ended && self.counts.pending == 0 && self.ended_at.is_some_and(|at| at < before)

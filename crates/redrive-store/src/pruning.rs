@@ -168,7 +168,8 @@ pub trait Pruning: Send + Sync {
         limit: u32,
     ) -> Result<Vec<SampleRecord>>;
 
-    /// A page of prunable plans with ids above `after`, by id: done, aborted or undone before, with no pending unit.
+    /// A page of prunable plans with ids above `after`, by id: done, aborted or undone before, with no pending unit, and drafts from
+    /// before whose list was never completed.
     async fn prunable_plans(
         &self,
         filter: &PruneFilter,

@@ -426,6 +426,7 @@ macro_rules! conformance_tests {
                 prunes_at_once_remove_each_unit_once
                 a_unit_is_pruned_by_its_id_its_attempts_and_its_epoch
                 plans_that_have_ended_are_pruned_in_pages
+                drafts_that_were_never_completed_are_pruned
             }
             every_column {
                 a_run_has_every_column_as_it_was_written

@@ -197,6 +197,8 @@ pub async fn a_draft_can_be_discarded(f: &Fixture) {
     // Interrupted here, the plan has a part of its units, and cannot be applied.
     let left = f.plan_record(id).await;
     assert_eq!((left.counts.total, left.frozen_at, f.plan_units(id).await.len()), (1, None, 1));
+    let counts = f.store.plan_unit_counts(id).await.expect("read");
+    assert_eq!(counts, f.store.count_plan_units(id).await.expect("read"), "no stale counts");
     let applied = f.order(id, PlanOrder::Apply(PlanSettings::default())).await;
     assert_eq!(applied, PlanChange::NotFrozen);
     assert!(f.store.discard_plan(id, 2).await.expect("discarded"));

@@ -340,3 +340,21 @@ pub async fn plans_that_have_ended_are_pruned_in_pages(f: &Fixture) {
     assert_eq!(f.plan_units(draft).await.len(), 3);
     assert_eq!(f.told_by("plan.prune").await.len(), 1);
 }
+
+// OPS-8, PLN-1
+pub async fn drafts_that_were_never_completed_are_pruned(f: &Fixture) {
+    f.dead_runs(3).await;
+    let (kept, id) = (f.plan(RETRY).await, f.plan(RETRY).await);
+    // Interrupted here, the draft has a part of its list.
+    assert!(f.store.discard_plan(id, 2).await.expect("discarded"));
+    assert_eq!(f.prunable_plans(&older_than(at(10))).await, [], "it was made at the moment");
+    let filter = older_than(at(11));
+    assert_eq!(f.prunable_plans(&filter).await, [f.plan_record(id).await]);
+    let key = f.begin_prune("p", &filter).await;
+    let plan = PlanPrune { id, epoch: Epoch(0), by: operator(at(200)), limit: 10 };
+    for pruned in [PrunedPlan::Units(1), PrunedPlan::Gone] {
+        assert_eq!(f.store.prune_plan(&key, &filter, &plan).await.expect("answered"), pruned);
+    }
+    let plans = f.store.plans_by_id(&[id, kept]).await.expect("read");
+    assert_eq!(plans.iter().map(|plan| plan.id).collect::<Vec<_>>(), [kept]);
+}
