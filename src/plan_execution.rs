@@ -79,23 +79,18 @@ pub(crate) async fn wait(
     let mut signals = Signals::new()?;
     let mut display = PlanDisplay::new(ops.now(), context);
     let execute = async {
-        let mut executes = true;
+        let mut warned = false;
         loop {
             let report = |plan: &PlanRecord| display.show(plan, ops);
-            let run = match executes {
-                true => executor.run_plan(id, is_own, report).await?,
-                false => PlanRun::Elsewhere,
-            };
-            match run {
+            match executor.run_plan(id, is_own, report).await? {
                 PlanRun::Ended(plan) => return Ok(Some(*plan)),
-                PlanRun::Elsewhere => {}
-                PlanRun::Undeclared(source) => {
-                    executes = false;
+                PlanRun::Undeclared(source) if !std::mem::replace(&mut warned, true) => {
                     context.output.warning(&format!(
-                        "the configuration does not declare source {source}, so the raw data cannot be checked here; plan \
+                        "the configuration does not declare source {source}, so its partitions cannot be checked here; plan \
                          {id} waits for a worker, `serve` or `up` whose configuration declares the source"
                     ));
                 }
+                PlanRun::Elsewhere | PlanRun::Undeclared(_) => {}
             }
             let plan = ops.store().plans_by_id(&[id]).await?.pop();
             match plan {

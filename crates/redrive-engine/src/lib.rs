@@ -77,7 +77,7 @@ pub use pipelines::{
 };
 pub use plans::{
     JudgedUnit, PLAN_LEASE, PlanExecutor, PlanPages, PlanRun, PlanVerdict, freeze_plan,
-    plan_waits_for, plan_waits_for_raw,
+    plan_waits_for, plan_waits_for_check,
 };
 pub use prune::{ExportedFile, Prunable, Prune, PruneError, PruneReport};
 pub use redrive_retry::{

@@ -1,7 +1,7 @@
 //! Orders to plans, with the refusals in words, and plans as they are shown.
 
 use redrive_core::{InvalidPlanSettings, PlanId, PlanStatus};
-use redrive_engine::{PlanExecutor, plan_waits_for, plan_waits_for_raw, random_worker_id};
+use redrive_engine::{PlanExecutor, plan_waits_for, plan_waits_for_check, random_worker_id};
 use redrive_store::{Operator, PlanChange, PlanOrder, PlanRecord, Result, UnitKind};
 
 use crate::Ops;
@@ -73,12 +73,10 @@ impl Ops {
                 UnitKind::Sample => declared.pipeline(place).is_some(),
             })
         };
-        let raw = match plan.status == PlanStatus::Running && plan.action.needs_raw() {
-            true => plan_waits_for_raw(self.partitions(), plan, self.now()).await?,
-            false => None,
-        };
+        let is_declared = |source: &str| is_served(UnitKind::Partition, source);
+        let check = plan_waits_for_check(self.partitions(), plan, is_declared, self.now()).await?;
         let pending = plan_waits_for(&**self.store(), plan, is_served).await?;
-        Ok(raw.into_iter().chain(pending).collect())
+        Ok(check.into_iter().chain(pending).collect())
     }
 }
 

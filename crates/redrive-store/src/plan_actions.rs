@@ -58,9 +58,16 @@ impl PlanAction {
         }
     }
 
-    /// Whether an executor must look at the raw data of partitions before it changes them.
-    pub fn needs_raw(self) -> bool {
-        matches!(self, Self::Partition(_)) && self.redrives()
+    /// Whether an executor must check partitions before it changes them for what the store does not know: their raw data
+    /// unless they are forced, and the limits of their policy unless these are overridden.
+    pub fn needs_check(self) -> bool {
+        match self {
+            Self::Partition(_) => self.redrives(),
+            Self::ForcedPartition(action) => {
+                matches!(action, PartitionAction::Retry { clear_terminal: false, .. })
+            }
+            Self::Run(_) | Self::ResetItem | Self::ReprocessSample => false,
+        }
     }
 
     /// The command that takes it back, if a plan cannot.

@@ -5,7 +5,7 @@
 //! goes on where this one was killed.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -16,8 +16,10 @@ use std::{
 use jiff::Timestamp;
 use redrive_core::{MAX_PLAN_STEP, PlanBatch, PlanId, PlanStatus, PlanStep, PlanTiming};
 use redrive_retry::{Clock, Stop, SystemClock};
-use redrive_store::{PlanClaim, PlanEnd, PlanRecord, PlanUnit, Result, Store, UnitKind, WorkerId};
-use tokio::task::JoinSet;
+use redrive_store::{
+    Error, LeaseRef, PlanClaim, PlanEnd, PlanRecord, PlanUnit, Result, Store, UnitKind, WorkerId,
+};
+use tokio::{task::JoinSet, time::Instant};
 
 use super::settling::Settling;
 use crate::partitions::control::Control;
@@ -25,7 +27,7 @@ use crate::partitions::control::Control;
 /// How long a plan waits for another executor after a kill.
 pub const PLAN_LEASE: Duration = Duration::from_secs(30);
 
-/// Plans that one executor changes at a time.
+/// Plans at which one executor works at a time; those that wait for their pace, their canary or outcomes are not counted.
 const MAX_PLANS: u32 = 16;
 
 /// Partitions whose raw data is looked up before one step.
@@ -43,6 +45,9 @@ const MAX_PAUSE_AFTER_ERRORS: Duration = Duration::from_secs(60);
 
 /// How long a plan waits for a raw sink that cannot be read.
 const RAW_RETRY: Duration = Duration::from_secs(10);
+
+/// How long a plan is left to other executors whose next partition is of a source that only they know.
+const UNDECLARED_RETRY: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub struct PlanExecutor {
@@ -62,7 +67,7 @@ pub enum PlanRun {
     Ended(Box<PlanRecord>),
     /// Another executor holds it, or there is no such plan.
     Elsewhere,
-    /// Units of this source must be checked, and the configuration does not declare it.
+    /// The next unit is of this source and must be checked, and the configuration does not declare it.
     Undeclared(String),
 }
 
@@ -75,8 +80,12 @@ struct HeldPlan {
     /// The pace as this executor measured it, after its last step was committed.
     next_at: Option<Timestamp>,
     settling: Settling,
+    /// Errors of the store since it answered last.
+    errors: u32,
     /// Whether its list was made with the configuration of this executor.
     is_own: bool,
+    /// Ends what may take long.
+    stop: Option<Stop>,
 }
 
 /// When to look at a plan again.
@@ -93,7 +102,7 @@ enum Next {
 /// What the raw sink and the policies say about the next units.
 enum Checked {
     Step(PlanBatch),
-    /// The raw sink cannot be read.
+    /// The raw sink cannot be read, or the executor is stopped.
     Later,
     Undeclared(String),
 }
@@ -105,7 +114,7 @@ impl PlanExecutor {
         Self { store, clock, owner, lease: PLAN_LEASE, partitions: None, sources: None }
     }
 
-    /// Leaves plans over partitions of other sources to other executors, if the raw data is to be checked.
+    /// Leaves partitions of other sources to other executors, if they are to be checked.
     pub fn with_sources(self, sources: impl IntoIterator<Item = String>) -> Self {
         Self { sources: Some(Arc::new(sources.into_iter().collect())), ..self }
     }
@@ -127,15 +136,17 @@ impl PlanExecutor {
     /// Executes all plans that no other executor holds, until stopped. Each has a task of its own, so that none waits for
     /// the store, the raw sink or the errors of another.
     pub async fn run(&self, mut stop: Stop) {
-        let (mut plans, executed) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
-        let (mut wakes, mut undeclared) = (self.store.wakes(), Vec::new());
+        let (mut plans, working) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
+        let (mut wakes, mut undeclared) = (self.store.wakes(), BTreeMap::<PlanId, Instant>::new());
         while !stop.is_stopped() {
             wakes.mark_unchanged();
-            // Plans that are only watched keep no other from running.
-            if executed.load(Ordering::Relaxed) < MAX_PLANS as usize {
-                match self.claim(None, &undeclared).await {
+            // Plans that wait or are only watched keep no other from running.
+            if working.load(Ordering::Relaxed) < MAX_PLANS as usize {
+                let left = undeclared.iter().filter(|(_, at)| at.elapsed() < UNDECLARED_RETRY);
+                let left: Vec<PlanId> = left.map(|(id, _)| *id).collect();
+                match self.claim(None, &left).await {
                     Ok(claimed) => claimed.into_iter().for_each(|plan| {
-                        plans.spawn(self.clone().hold(plan, executed.clone(), stop.clone()));
+                        plans.spawn(self.clone().hold(plan, working.clone(), stop.clone()));
                     }),
                     Err(error) => {
                         let error = &error as &dyn std::error::Error;
@@ -151,50 +162,43 @@ impl PlanExecutor {
                 _ = wakes.changed() => tokio::time::sleep(MIN_POLL).await,
             }
             while let Some(ended) = plans.try_join_next() {
-                undeclared.extend(released(ended));
-            }
-        }
-        while let Some(ended) = plans.join_next().await {
-            let _ = released(ended);
-        }
-    }
-
-    /// Holds a plan until it has no more work, or the executor is stopped. Returns the plan if it must not be claimed again.
-    async fn hold(
-        self,
-        mut held: HeldPlan,
-        executed: Arc<AtomicUsize>,
-        mut stop: Stop,
-    ) -> Option<PlanId> {
-        let (id, mut errors, mut counted) = (held.plan.id, 0, Executed::new(executed));
-        loop {
-            counted.set(held.is_executed());
-            let pause = match self.advance(&mut held).await {
-                Ok(Next::Never) => return None,
-                Ok(Next::Undeclared(source)) => {
+                let Some((id, source)) = left_to_others(ended) else { continue };
+                if undeclared.insert(id, Instant::now()).is_none() {
                     let plan = id.0;
                     tracing::warn!(
                         plan,
                         source,
-                        "the configuration does not declare the source; the plan is left to other processes"
+                        "the configuration does not declare the source; its partitions are left to other processes"
                     );
-                    return Some(id);
                 }
-                Ok(next) => {
-                    errors = 0;
-                    self.pause(&next)
-                }
-                Err(error) => {
-                    // What was written is not known, so the plan is read before anything else.
-                    held.read_at = Timestamp::UNIX_EPOCH;
-                    let pause = PAUSE_AFTER_ERROR.saturating_mul(1 << errors.min(6));
-                    let pause = pause.min(MAX_PAUSE_AFTER_ERRORS).min(self.lease / 3);
-                    errors += 1;
-                    let (plan, error) = (id.0, &error as &dyn std::error::Error);
-                    tracing::warn!(plan, error, ?pause, "cannot execute the plan; trying again");
-                    Some(pause)
-                }
+            }
+        }
+        while let Some(ended) = plans.join_next().await {
+            let _ = left_to_others(ended);
+        }
+    }
+
+    /// Holds a plan until it has no more work, or the executor is stopped. Returns the plan and a source if others must go on
+    /// with the partitions of the source.
+    async fn hold(
+        self,
+        mut held: HeldPlan,
+        working: Arc<AtomicUsize>,
+        mut stop: Stop,
+    ) -> Option<(PlanId, String)> {
+        let (id, mut counted) = (held.plan.id, Working::new(working));
+        held.stop = Some(stop.clone());
+        loop {
+            counted.set(held.is_executed());
+            let pause = match self.advance(&mut held).await {
+                Ok(Next::Never) => return None,
+                Ok(Next::Undeclared(source)) => return Some((id, source)),
+                Ok(next) => self.pause(&mut held, &next),
+                Err(error) => Some(self.pause_after(&mut held, &error)),
             };
+            if pause.is_some() {
+                counted.set(false);
+            }
             tokio::select! {
                 biased;
                 () = stop.stopped() => break,
@@ -224,7 +228,19 @@ impl PlanExecutor {
                 let _ = self.store.release_plan(held.plan.lease()).await?;
                 return Ok(PlanRun::Ended(Box::new(held.plan)));
             }
-            match self.advance(&mut held).await? {
+            let next = match self.advance(&mut held).await {
+                Ok(next) => next,
+                Err(error) if error.is_transient() => {
+                    rest(Some(self.pause_after(&mut held, &error))).await;
+                    continue;
+                }
+                Err(error) => {
+                    // If this fails, the lease ends by itself.
+                    let _ = self.store.release_plan(held.plan.lease()).await;
+                    return Err(error);
+                }
+            };
+            match next {
                 Next::Never => {
                     let plan = self.store.plans_by_id(&[id]).await?.pop();
                     let ended = plan.filter(|plan| plan.status != PlanStatus::Running);
@@ -233,12 +249,13 @@ impl PlanExecutor {
                     );
                 }
                 Next::Undeclared(source) => return Ok(PlanRun::Undeclared(source)),
-                next => rest(self.pause(&next)).await,
+                next => rest(self.pause(&mut held, &next)).await,
             }
         }
     }
 
-    /// Looks once for the outcomes of all pending units, of one plan or of all that no other executor holds.
+    /// Looks once for the outcomes of all pending units, of one plan or of all that no other executor holds. An error about one
+    /// plan holds up no other.
     pub async fn settle_once(&self, only: Option<PlanId>) -> Result<()> {
         let mut seen = Vec::new();
         loop {
@@ -247,19 +264,28 @@ impl PlanExecutor {
                 return Ok(());
             }
             for held in claimed {
-                let (lease, mut after) = (held.plan.lease(), 0);
+                let lease = held.plan.lease();
                 seen.push(held.plan.id);
-                loop {
-                    let now = self.clock.now();
-                    let settled = self.store.settle_plan(lease, after, MAX_PLAN_STEP, now).await?;
-                    let Some((_, Some(next))) = settled else { break };
-                    after = next;
+                if let Err(error) = self.settle_pages(lease).await {
+                    let (plan, error) = (held.plan.id.0, &error as &dyn std::error::Error);
+                    tracing::warn!(plan, error, "cannot note what became of the units of the plan");
                 }
-                let _ = self.store.release_plan(lease).await?;
+                // If this fails, the lease ends by itself.
+                let _ = self.store.release_plan(lease).await;
             }
             if only.is_some() {
                 return Ok(());
             }
+        }
+    }
+
+    async fn settle_pages(&self, lease: LeaseRef) -> Result<()> {
+        let mut after = 0;
+        loop {
+            let now = self.clock.now();
+            let settled = self.store.settle_plan(lease, after, MAX_PLAN_STEP, now).await?;
+            let Some((_, Some(next))) = settled else { return Ok(()) };
+            after = next;
         }
     }
 
@@ -284,7 +310,9 @@ impl PlanExecutor {
             read_at: now,
             renewed_at: now,
             settling: Settling::new(now),
+            errors: 0,
             is_own: false,
+            stop: None,
         };
         Ok(claimed.into_iter().map(held).collect())
     }
@@ -362,15 +390,15 @@ impl PlanExecutor {
         Ok(if moved { Next::Now } else { Next::At(after(now, POLL)) })
     }
 
-    /// Notes which of the next partitions the store must skip for what it does not know. A raw sink that cannot be read says
-    /// nothing about a partition, so the step ends before it. `None` if the lease is lost.
+    /// Notes which of the next partitions the store must skip for what it does not know. The step ends before a partition about
+    /// which nothing is known here: its source is not declared, or the raw sink cannot be read. `None` if the lease is lost.
     async fn check_partitions(
         &self,
         held: &mut HeldPlan,
         batch: PlanBatch,
     ) -> Result<Option<Checked>> {
         let plan = &held.plan;
-        let Some(control) = self.partitions.as_ref().filter(|_| plan.action.needs_raw()) else {
+        let Some(control) = self.partitions.as_ref().filter(|_| plan.action.needs_check()) else {
             return Ok(Some(Checked::Step(batch)));
         };
         // The raw sink may be slow.
@@ -379,21 +407,39 @@ impl PlanExecutor {
         let ids = units.iter().filter(|unit| unit.refusal.is_none()).map(|unit| unit.unit_id);
         let ids: Vec<i64> = ids.collect();
         let found = self.store.units_by_id(UnitKind::Partition, &ids).await?;
-        let found: Vec<_> = found.into_iter().filter_map(PlanUnit::into_partition).collect();
-        if let Some(declared) = self.sources.as_ref().filter(|_| !held.is_own) {
-            let mut sources = found.iter().map(|partition| partition.key.source());
-            if let Some(source) = sources.find(|source| !declared.contains(*source)) {
-                return Ok(Some(Checked::Undeclared(source.to_owned())));
+        let mut found: Vec<_> = found.into_iter().filter_map(PlanUnit::into_partition).collect();
+        let before = |id: i64| {
+            let units = units.iter().take_while(|unit| unit.unit_id < id).count();
+            u32::try_from(units).unwrap_or(u32::MAX)
+        };
+        let declared = self.sources.as_ref().filter(|_| !held.is_own);
+        let undeclared = declared.and_then(|declared| {
+            let others = found.iter().filter(|it| !declared.contains(it.key.source()));
+            let first = others.min_by_key(|partition| partition.id)?;
+            Some((first.id, first.key.source().to_owned()))
+        });
+        if let Some((first, source)) = undeclared {
+            batch.units = before(first.0);
+            if batch.units == 0 {
+                return Ok(Some(Checked::Undeclared(source)));
             }
+            found.retain(|partition| partition.id < first);
         }
         let (action, by) = (plan.action, plan.operator(self.clock.now()));
-        let judged = self.renewing(held, control.plan_refusals(action, found, &by)).await?;
-        let Some(refusals) = judged else { return Ok(None) };
+        let mut stop = held.stop.clone();
+        let judging = async {
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => None,
+                refusals = control.plan_refusals(action, found, &by) => Some(refusals),
+            }
+        };
+        let Some(judged) = self.renewing(held, judging).await? else { return Ok(None) };
+        let Some(refusals) = judged else { return Ok(Some(Checked::Later)) };
         if let Some((id, why)) = &refusals.unreadable {
             let plan = held.plan.id.0;
             tracing::warn!(plan, why, "the plan waits for the raw sink; trying again");
-            let readable = units.iter().take_while(|unit| unit.unit_id < *id).count();
-            batch.units = u32::try_from(readable).unwrap_or(u32::MAX);
+            batch.units = before(*id);
         }
         if !refusals.refused.is_empty() {
             let lease = held.plan.lease();
@@ -463,11 +509,30 @@ impl PlanExecutor {
     }
 
     /// How long to rest before a plan is looked at again; `None` if it has something to do.
-    fn pause(&self, next: &Next) -> Option<Duration> {
+    fn pause(&self, held: &mut HeldPlan, next: &Next) -> Option<Duration> {
+        held.errors = 0;
         let Next::At(at) = next else { return None };
         let wait = Duration::try_from(at.duration_since(self.store.now())).unwrap_or_default();
         // Sleeps end a little early, and a plan would be looked at many times. Orders and progress are seen within a poll.
         Some((wait + Duration::from_millis(1)).min(POLL))
+    }
+
+    /// How long to rest after an error. What was written is not known, so the plan is read before anything else.
+    fn pause_after(&self, held: &mut HeldPlan, error: &Error) -> Duration {
+        held.read_at = Timestamp::UNIX_EPOCH;
+        let pause = PAUSE_AFTER_ERROR.saturating_mul(1 << held.errors.min(6));
+        let pause = pause.min(MAX_PAUSE_AFTER_ERRORS).min(self.lease / 3);
+        held.errors += 1;
+        let (plan, error) = (held.plan.id.0, error as &dyn std::error::Error);
+        tracing::warn!(plan, error, ?pause, "cannot execute the plan; trying again");
+        pause
+    }
+}
+
+async fn stopped(stop: &mut Option<Stop>) {
+    match stop {
+        Some(stop) => stop.stopped().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -479,8 +544,10 @@ async fn rest(pause: Option<Duration>) {
     }
 }
 
-/// The plan that a task has left to other processes.
-fn released(ended: std::result::Result<Option<PlanId>, tokio::task::JoinError>) -> Option<PlanId> {
+/// The plan that a task has left to other processes, and the source that they must know.
+fn left_to_others(
+    ended: std::result::Result<Option<(PlanId, String)>, tokio::task::JoinError>,
+) -> Option<(PlanId, String)> {
     ended.unwrap_or_else(|error| {
         let error = &error as &dyn std::error::Error;
         tracing::error!(error, "the execution of a plan panicked");
@@ -488,19 +555,19 @@ fn released(ended: std::result::Result<Option<PlanId>, tokio::task::JoinError>) 
     })
 }
 
-/// Counts a plan as executed while it is.
-struct Executed {
+/// Counts a plan while its executor works at it.
+struct Working {
     all: Arc<AtomicUsize>,
     is_counted: bool,
 }
 
-impl Executed {
+impl Working {
     fn new(all: Arc<AtomicUsize>) -> Self {
         Self { all, is_counted: false }
     }
 
-    fn set(&mut self, is_executed: bool) {
-        match (std::mem::replace(&mut self.is_counted, is_executed), is_executed) {
+    fn set(&mut self, works: bool) {
+        match (std::mem::replace(&mut self.is_counted, works), works) {
             (false, true) => _ = self.all.fetch_add(1, Ordering::Relaxed),
             (true, false) => _ = self.all.fetch_sub(1, Ordering::Relaxed),
             (true, true) | (false, false) => {}
@@ -508,7 +575,7 @@ impl Executed {
     }
 }
 
-impl Drop for Executed {
+impl Drop for Working {
     fn drop(&mut self) {
         self.set(false);
     }

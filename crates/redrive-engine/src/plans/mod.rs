@@ -12,4 +12,4 @@ mod waits;
 
 pub use executor::{PLAN_LEASE, PlanExecutor, PlanRun};
 pub use freeze::{JudgedUnit, PlanPages, PlanVerdict, freeze_plan};
-pub use waits::{plan_waits_for, plan_waits_for_raw};
+pub use waits::{plan_waits_for, plan_waits_for_check};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use redrive_core::PipelineStatus;
+use redrive_core::{PipelineStatus, PlanStatus};
 use redrive_store::{PlanOutcome, PlanRecord, PlanUnit, Result, Store, UnitKind};
 
 use crate::partitions::control::Control;
@@ -11,17 +11,29 @@ use crate::partitions::control::Control;
 /// Pending units that are looked at: the first ones, which are those of the canary.
 const UNITS: u32 = 1_000;
 
-/// Why the next partition of a running plan cannot be changed now, if the raw sink cannot be read.
-pub async fn plan_waits_for_raw(
+/// Why the next partition of a running plan cannot be changed now: its source is not declared here, or the raw sink cannot be
+/// read.
+pub async fn plan_waits_for_check(
     control: &Control,
     plan: &PlanRecord,
+    is_declared: impl Fn(&str) -> bool + Send,
     now: Timestamp,
 ) -> Result<Option<String>> {
+    if plan.status != PlanStatus::Running || !plan.action.needs_check() {
+        return Ok(None);
+    }
     let store = control.store();
     let next = store.plan_units_page(plan.id, None, plan.last_unit, 1).await?;
     let next = next.iter().filter(|unit| unit.refusal.is_none()).map(|unit| unit.unit_id);
     let found = store.units_by_id(UnitKind::Partition, &next.collect::<Vec<_>>()).await?;
-    let found = found.into_iter().filter_map(PlanUnit::into_partition).collect();
+    let found: Vec<_> = found.into_iter().filter_map(PlanUnit::into_partition).collect();
+    let mut sources = found.iter().map(|partition| partition.key.source());
+    if let Some(source) = sources.find(|source| !is_declared(source)) {
+        return Ok(Some(format!(
+            "the next partition is of source {source}, which this configuration does not declare; the plan waits for a worker, \
+             `serve` or `up` whose configuration declares the source"
+        )));
+    }
     let refusals = control.plan_refusals(plan.action, found, &plan.operator(now)).await;
     Ok(refusals.unreadable.map(|(_, why)| format!("{why}; the plan tries again every few seconds")))
 }

@@ -14,6 +14,7 @@ mod checker;
 mod daemon_loop;
 mod item_checker;
 mod partition_checker;
+mod partition_plans;
 mod sample_checker;
 
 mod alone;

@@ -448,6 +448,67 @@ async fn a_plan_that_fails_with_an_error_holds_up_no_other() {
     world.until(bad, true, |plan| plan.status == PlanStatus::Done).await;
 }
 
+// PLN-3
+#[tokio::test(start_paused = true)]
+async fn an_error_about_a_plan_holds_up_no_other_and_frees_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let world = World::in_store(Location::File(file.clone()), 4).await;
+    let database = rusqlite::Connection::open(&file).unwrap();
+    world.outage.store(false, Ordering::Relaxed);
+    let (bad, good) = (world.plan().await, world.plan().await);
+    for id in [bad, good] {
+        world.apply(id, None, "").await;
+    }
+    let step = async |id, units| {
+        let now = world.clock.now();
+        let claim = PlanClaim {
+            owner: WorkerId("before".to_owned()),
+            lease_until: now + LEASE,
+            now,
+            only: Some(id),
+            except: Vec::new(),
+            limit: 1,
+        };
+        let lease = world.store.claim_plans(&claim).await.unwrap()[0].lease();
+        let batch = PlanBatch { units, position: 0, interval: Duration::ZERO, ramp_from: None };
+        world.store.step_plan(lease, &batch, now).await.unwrap().unwrap();
+        let _ = world.store.release_plan(lease).await.unwrap();
+    };
+    step(bad, 2).await;
+    step(good, 2).await;
+    world.work(10).await;
+    let broken = format!(
+        "CREATE TRIGGER broken BEFORE UPDATE ON plan_units WHEN OLD.plan_id = {bad}
+         BEGIN SELECT RAISE(ABORT, 'broken'); END"
+    );
+    database.execute_batch(&broken).unwrap();
+    world.executor("e1").settle_once(None).await.unwrap();
+    let (left, settled) = (world.record(bad).await, world.record(good).await);
+    assert_eq!((left.counts.pending, left.lease_owner), (2, None));
+    assert_eq!((settled.counts.pending, settled.lease_owner), (0, None));
+    world.executor("cli").run_plan(bad, true, |_| {}).await.unwrap_err();
+    assert_eq!(world.record(bad).await.lease_owner, None);
+}
+
+// PLN-3
+#[tokio::test(start_paused = true)]
+async fn plans_that_wait_hold_up_no_other() {
+    let world = World::after_an_outage(40).await;
+    world.outage.store(false, Ordering::Relaxed);
+    // Each waits a day after a unit, or for a canary that nobody tries.
+    for number in 0..40 {
+        let id = world.plan().await;
+        let (canary, pace) = if number % 2 == 0 { (Some(1), "") } else { (None, "1/d") };
+        world.apply(id, canary, pace).await;
+    }
+    let last = world.plan().await;
+    world.apply(last, None, "").await;
+    let (_stopper, _running) = world.start("e1");
+    pass(Duration::from_secs(30)).await;
+    assert_eq!(world.record(last).await.status, PlanStatus::Done);
+}
+
 // PLN-2
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_only_watched_is_seldom_written() {
