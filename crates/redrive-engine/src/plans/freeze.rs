@@ -114,11 +114,10 @@ pub async fn freeze_plan(
 ) -> Result<Option<PlanId>> {
     let store = &**control.store();
     let mut pages = PlanPages::new(control, plan.action, selection, &plan.by);
-    let (mut id, mut listed) = (None, Vec::new());
+    let (mut id, mut listed, mut changes) = (None, Vec::new(), false);
     while let Some(units) = pages.next().await? {
         report(&units);
-        let is_change = |unit: &JudgedUnit| unit.verdict == PlanVerdict::Change;
-        let changes = units.iter().any(is_change);
+        changes |= units.iter().any(|unit| unit.verdict == PlanVerdict::Change);
         listed.extend(units.iter().filter_map(|unit| planned(plan.action, unit)));
         if id.is_none() && !changes && listed.len() < PAGE as usize {
             continue;
@@ -136,6 +135,11 @@ pub async fn freeze_plan(
         listed.clear();
     }
     let Some(id) = id else { return Ok(None) };
+    if !changes {
+        // Too many units were refused to keep them in memory until one could be changed.
+        while store.discard_plan(id, PAGE).await? {}
+        return Ok(None);
+    }
     let _ = store.freeze_plan(id, plan.by.at).await?;
     redrive_store::failpoint!("engine.plan.frozen");
     Ok(Some(id))

@@ -509,6 +509,29 @@ async fn plans_that_wait_hold_up_no_other() {
     assert_eq!(world.record(last).await.status, PlanStatus::Done);
 }
 
+// PLN-1
+#[tokio::test(start_paused = true)]
+async fn many_units_that_are_all_refused_make_no_plan() {
+    let world = World::after_an_outage(5_001).await;
+    let plan = NewPlan {
+        action: RETRY,
+        selection: "{}".to_owned(),
+        settings: PlanSettings::default(),
+        by: world.operator(),
+    };
+    world.outage.store(false, Ordering::Relaxed);
+    let id = world.plan().await;
+    world.apply(id, None, "").await;
+    world.executor("cli").run_plan(id, true, |_| {}).await.unwrap();
+    while world.work(1_000).await > 0 {}
+    let passed = Selection { state: Some(RunState::Passed.into()), ..Selection::default() };
+    let (rules, raw) = (PartitionRules::default(), RawSink::folder("raw"));
+    let control = Control::new(world.store.clone(), rules, raw);
+    assert_eq!(freeze_plan(&control, &plan, &passed, |_| {}).await.unwrap(), None);
+    let plans = world.store.plans_page(PlanId(i64::MAX), 10).await.unwrap();
+    assert_eq!(plans.iter().map(|plan| plan.id).collect::<Vec<_>>(), [id]);
+}
+
 // PLN-2
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_only_watched_is_seldom_written() {
