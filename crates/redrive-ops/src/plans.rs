@@ -166,10 +166,14 @@ fn judged_change(action: PlanAction, judged: &JudgedUnit) -> UnitChange {
             UnitChange::new(unit.unit(), ChangeResult::Already)
                 .because(format!("the {kind} is {state}"))
         }
-        PlanVerdict::Refuse { why, is_overridable } => UnitChange {
-            is_overridable: *is_overridable,
-            ..UnitChange::refused(unit.unit(), why.clone())
-        },
+        PlanVerdict::Refuse { why, detail, is_overridable } => {
+            let why = match detail {
+                Some(detail) => format!("{why}: {detail}"),
+                None => why.clone(),
+            };
+            let refused = UnitChange::refused(unit.unit(), why);
+            UnitChange { is_overridable: *is_overridable, ..refused }
+        }
     };
     with_words(change, action, unit.state(), Some(unit))
 }

@@ -196,7 +196,8 @@ impl PlanAction {
         })
     }
 
-    /// Why the action would not change a unit; `None` if it would. Nothing else predicts or decides this.
+    /// Why the action would not change a unit; `None` if it would. Nothing else predicts or decides this. Units that are refused
+    /// alike have the same text, because they are counted by it.
     pub fn refusal(self, unit: &PlanUnit) -> Option<String> {
         match (self, unit) {
             (Self::Run(action), PlanUnit::Run(run)) => {
@@ -214,12 +215,12 @@ impl PlanAction {
             (Self::ReprocessSample, PlanUnit::Sample(sample)) => {
                 match SampleChange::of_reprocess(sample) {
                     SampleChange::Done => None,
-                    SampleChange::NoData => Some(format!(
-                        "the sample has no data to reprocess: {}; `dlq edit` or `dlq reprocess --patch` gives it data",
-                        sample.error_message.as_deref().unwrap_or_default()
-                    )),
+                    SampleChange::NoData => Some(
+                        "the sample has no data to reprocess; `dlq edit` or `dlq reprocess --patch` gives it data"
+                            .to_owned(),
+                    ),
                     SampleChange::Refused(state) => Some(format!("the sample is {}", state.name())),
-                    SampleChange::Unknown => Some(unit.missing()),
+                    SampleChange::Unknown => Some("the sample is gone".to_owned()),
                 }
             }
             _ => Some(format!("{} is not for a {}", self.name(), unit.kind().name())),

@@ -145,10 +145,6 @@ impl PlanUnit {
             }),
         }
     }
-
-    pub(crate) fn missing(&self) -> String {
-        format!("there is no {} {}", self.kind().name(), self.id())
-    }
 }
 
 /// A unit for the list of a plan.

@@ -19,7 +19,10 @@ pub enum PlanVerdict {
     /// The unit is as requested; a plan does not list it.
     Already,
     Refuse {
+        /// The same for all units that are refused alike: a plan counts them by it.
         why: String,
+        /// More about this unit alone.
+        detail: Option<String>,
         /// Whether an option of the action allows it.
         is_overridable: bool,
     },
@@ -81,7 +84,7 @@ impl<'a> PlanPages<'a> {
     async fn judge(&self, selection: &Selection, units: Vec<PlanUnit>) -> Vec<JudgedUnit> {
         if self.action.partition().is_none() {
             let judged = |unit: PlanUnit| {
-                let refuse = |why| PlanVerdict::Refuse { why, is_overridable: false };
+                let refuse = |why| PlanVerdict::Refuse { why, detail: None, is_overridable: false };
                 let verdict = self.action.refusal(&unit).map_or(PlanVerdict::Change, refuse);
                 JudgedUnit { unit, verdict }
             };
@@ -94,10 +97,11 @@ impl<'a> PlanPages<'a> {
             verdict: match outcome {
                 ChangeOutcome::Done(_) => PlanVerdict::Change,
                 ChangeOutcome::Already(_) => PlanVerdict::Already,
-                ChangeOutcome::Refused(refusal) => PlanVerdict::Refuse {
-                    why: refusal.to_string(),
-                    is_overridable: refusal.is_overridable(),
-                },
+                ChangeOutcome::Refused(refusal) => {
+                    let is_overridable = refusal.is_overridable();
+                    let (why, detail) = refusal.into_words();
+                    PlanVerdict::Refuse { why, detail, is_overridable }
+                }
             },
         });
         judged.collect()

@@ -82,6 +82,18 @@ impl ChangeRefusal {
     }
 }
 
+impl ChangeRefusal {
+    /// What many partitions may have in common, and what is known of this one alone.
+    pub(crate) fn into_words(self) -> (String, Option<String>) {
+        match self {
+            Self::RawUnavailable { problem, .. } => {
+                ("cannot read the raw sink".to_owned(), Some(problem))
+            }
+            refusal => (refusal.to_string(), None),
+        }
+    }
+}
+
 impl fmt::Display for ChangeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
