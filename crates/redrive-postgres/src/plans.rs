@@ -1,6 +1,6 @@
 //! Plans: bulk actions on frozen lists of units.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -247,19 +247,22 @@ impl Plans for PostgresStore {
             return Ok(Some(plan));
         }
         let (mut pages, mut writes) = (StepPages::new(batch, plan.action.kind()), Vec::new());
-        let mut read = Vec::new();
+        let (mut read, mut locked) = (Vec::new(), HashMap::new());
         let (mut after, by) = (plan.last_unit, plan.operator(at));
         while let Some((page, most)) = pages.next() {
             let units = units_page(&mut session, plan.id, None, after, page).await?;
             let found = lock(&mut session, plan.action.kind(), &units).await?;
             redrive_store::failpoint!("postgres.plan.locked");
             let decided = plan.action.decide(&units, &found, most);
-            change(&mut session, &plan, &decided, &found, &by).await?;
             pages.took(units.len(), &decided);
             after = units.last().map_or(after, |unit| unit.unit_id);
             writes.extend(decided);
             read.extend(units);
+            locked.extend(found);
         }
+        // All units are locked before one is changed. A change of samples locks their pipeline runs, which a worker locks after
+        // its samples.
+        change(&mut session, &plan, &writes, &locked, &by).await?;
         redrive_store::failpoint!("postgres.plan.changed");
         plan.count_step(&writes, batch, self.now());
         commit_units(&mut session, &plan, &read, &writes, at).await?;

@@ -17,6 +17,7 @@ mod conformance;
 
 mod migrations;
 mod recovered_runs;
+mod sample_locks;
 mod sample_plans;
 mod schema;
 mod stored_columns;
