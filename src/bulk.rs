@@ -28,17 +28,6 @@ pub(crate) async fn act_on_all<R: Changeable>(
     let by = operator(how.reason.clone());
     let settings = PlanSettings::default();
     let bulk = BulkAction { action, selection, settings, by: &by };
-    // Who asks for a plan or says yes needs no preview.
-    if !how.yes && !keep && !how.dry_run {
-        let survey = ops.preview_bulk(&bulk, &mut |_| {}).await.map_err(failed)?;
-        let count = survey.counts.done;
-        if count > declared.confirm_above as u64 {
-            let (plural, url) = (if count == 1 { "" } else { "s" }, &ops.chosen.url);
-            let (command, action, noun) = (R::COMMAND, declared.name, R::NOUN);
-            let question = format!("{command} {action}: change {count} {noun}{plural} in {url}?");
-            confirm(&question, false)?;
-        }
-    }
     let (id, survey) = match how.dry_run {
         true => (None, None),
         false => {
@@ -53,6 +42,17 @@ pub(crate) async fn act_on_all<R: Changeable>(
     if keep {
         return Ok((show_draft(ops, id, context).await?, None));
     }
+    // Asked about the list itself, so that no other unit is changed than was confirmed.
+    let count = survey.counts.done;
+    if !how.yes && count > declared.confirm_above as u64 {
+        let (plural, url) = (if count == 1 { "" } else { "s" }, &ops.chosen.url);
+        let (command, action, noun) = (R::COMMAND, declared.name, R::NOUN);
+        let question = format!("{command} {action}: change {count} {noun}{plural} in {url}?");
+        if let Err(refused) = confirm(&question, false) {
+            while ops.store().discard_plan(id, MAX_PAGE).await.map_err(failed)? {}
+            return Err(refused);
+        }
+    }
     order(ops, id, &PlanOrder::Apply(settings), how.reason).await?;
     let plan = match wait(ops, id, true, context).await? {
         Waited::Until(plan) => plan,
@@ -64,11 +64,21 @@ pub(crate) async fn act_on_all<R: Changeable>(
         let page = ops.plan_changes(&plan, None, after, MAX_PAGE).await.map_err(failed)?;
         let Some(last) = page.last() else { break };
         after = last.id;
-        listing.add(page.into_iter().map(|unit| unit.change).collect())?;
+        let reached = page.into_iter().filter(|unit| unit.record.outcome.is_some());
+        listing.add(reached.map(|unit| unit.change).collect())?;
     }
     listing.add(survey.already)?;
     note_omitted::<R>(survey.omits_already, context);
     let exit = listing.end(survey.counts.overridable)?;
+    let left = plan.counts.rest();
+    if left > 0 {
+        let plural = if left == 1 { "" } else { "s" };
+        context.output.note(&format!(
+            "{left} {}{plural} left unchanged: plan {id} is {}",
+            R::NOUN,
+            plan.status
+        ));
+    }
     let next = match action.can_be_undone() {
         true => format!("`redrive plan undo {id}` returns what has not started"),
         false => format!("`redrive plan show {id}` shows it"),

@@ -85,6 +85,24 @@ fn a_unit_that_changed_since_the_plan_was_made_is_skipped() {
     }
 }
 
+// PLN-1, PLN-4
+#[test]
+fn a_bulk_command_counts_only_what_its_plan_has_come_to() {
+    let shop = Shop::on_sqlite();
+    for _ in 0..3 {
+        shop.submit("ok");
+    }
+    // Somebody pauses the plan as soon as it runs.
+    let pause = "CREATE TRIGGER pause AFTER UPDATE OF status ON plans WHEN NEW.status = 'running'
+                 BEGIN UPDATE plans SET status = 'paused' WHERE id = NEW.id; END";
+    let database = rusqlite::Connection::open(shop.folder.path().join("store.db")).unwrap();
+    database.execute_batch(pause).unwrap();
+    let cancelled = shop.run(&["runs", "cancel", "--queue", "work", "-o", "json"]);
+    assert_eq!((cancelled.code, cancelled.stdout.trim()), (Some(3), "[]"), "{cancelled:?}");
+    let left = "3 runs left unchanged: plan 1 is paused";
+    assert!(cancelled.stderr.contains(left), "{cancelled:?}");
+}
+
 // PLN-2, PLN-5
 #[test]
 fn a_canary_that_fails_aborts_the_plan_with_exit_code_3() {

@@ -1,7 +1,7 @@
 //! `redrive runs retry | cancel`.
 
 use std::{
-    io::Write,
+    io::{Read, Write},
     process::{Command, Stdio},
 };
 
@@ -192,6 +192,7 @@ fn more_than_twenty_runs_are_asked_about() {
         let complaint = shop.run(&cancel).failed(4);
         assert!(complaint.contains("add --yes"), "{complaint}");
         assert_eq!(shop.status(21), "discovered");
+        assert_eq!(shop.run(&["plan", "list", "-o", "json"]).json(), json!([]), "no draft is left");
         shop.run(&["runs", "cancel", "1", "-o", "json"]).ok();
         let done = shop.run(&[&cancel[..], &["-o", "json"]].concat());
         assert_eq!((done.code, outcomes(&done).len()), (Some(0), 20), "twenty are not");
@@ -216,11 +217,20 @@ fn on_a_terminal_the_answer_decides() {
         script.args(["-qec", &command, "/dev/null"]).current_dir(shop.folder.path());
         let mut child =
             script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`script`");
+        let (mut asked, mut byte) = (Vec::new(), [0]);
+        while !asked.ends_with(b"[y/N]") {
+            child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+            asked.push(byte[0]);
+        }
+        // What comes after the question was not confirmed.
+        let later = shop.submit("late");
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        let shown = String::from_utf8_lossy(&output.stdout);
-        assert!(shown.contains("runs cancel: change 21 runs in sqlite:"), "{shown}");
+        let asked = String::from_utf8_lossy(&asked);
+        assert!(asked.contains("runs cancel: change 21 runs in sqlite:"), "{asked}");
         assert_eq!((output.status.code(), shop.status(21).as_str()), (Some(code), status));
+        assert_eq!(shop.status(later), "discovered");
+        shop.run(&["runs", "cancel", &later.to_string(), "-q"]).ok();
     }
 }
 
