@@ -22,8 +22,9 @@ const MAX_REFUSALS: usize = 20;
 /// How long a request waits for its plan. The plan goes on afterwards.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// How often a plan that another process executes is read.
+/// How often a plan that another process executes is read: at first, and at last.
 const WATCH: Duration = Duration::from_millis(50);
+const MAX_WATCH: Duration = Duration::from_secs(1);
 
 /// The outcome of an action, or the expected outcome of a dry run.
 #[derive(Debug, Default, Serialize)]
@@ -210,24 +211,33 @@ async fn preview(
 
 /// Executes a plan, and waits for its end for a while.
 async fn run(app: &App, id: PlanId) -> Result<Option<PlanRecord>, ProblemDetails> {
-    let (executor, store) = (app.plans.clone(), app.ops.store().clone());
-    let task = tokio::spawn(async move {
-        loop {
-            match executor.run_plan(id, true, |_| {}).await? {
-                PlanRun::Ended(plan) => return Ok::<_, redrive_store::Error>(Some(*plan)),
-                PlanRun::Elsewhere | PlanRun::Undeclared(_) => {}
+    let (executor, store) = (app.plans.clone(), app.ops.store());
+    let task = tokio::spawn(async move { executor.run_plan(id, true, |_| {}).await });
+    let ended = async {
+        match task.await {
+            Ok(Ok(PlanRun::Ended(plan))) => return Some(*plan),
+            Ok(Ok(PlanRun::Elsewhere | PlanRun::Undeclared(_))) => {}
+            Ok(Err(error)) => {
+                let (plan, error) = (id.0, &error as &dyn std::error::Error);
+                tracing::warn!(plan, error, "cannot execute the plan; the next executor goes on");
+                return None;
             }
-            let plan = store.plans_by_id(&[id]).await?.pop();
-            if plan.as_ref().is_none_or(|plan| plan.status != PlanStatus::Running) {
-                return Ok(plan);
-            }
-            tokio::time::sleep(WATCH).await;
+            Err(_) => return None,
         }
-    });
-    match tokio::time::timeout(MAX_WAIT, task).await {
-        Ok(Ok(ended)) => Ok(ended?),
-        // It goes on, or the executor of this server takes it over.
-        Ok(Err(_)) | Err(_) => Ok(app.ops.store().plans_by_id(&[id]).await?.pop()),
+        let mut pause = WATCH;
+        loop {
+            let plan = store.plans_by_id(&[id]).await.ok()?.pop()?;
+            if plan.status != PlanStatus::Running {
+                return Some(plan);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_WATCH);
+        }
+    };
+    match tokio::time::timeout(MAX_WAIT, ended).await {
+        Ok(Some(plan)) => Ok(Some(plan)),
+        // The plan was applied, so it goes on here or elsewhere.
+        Ok(None) | Err(_) => Ok(app.ops.store().plans_by_id(&[id]).await?.pop()),
     }
 }
 
