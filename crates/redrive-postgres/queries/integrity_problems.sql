@@ -1,5 +1,6 @@
 -- PostgreSQL only; SQLite has PRAGMA integrity_check. Finds invalid indexes, constraints that are not
--- validated, missing triggers of ledger and journal, and runs that are in two places of their queue at once.
+-- validated, missing triggers of ledger and journal, runs that are in two places of their queue at once, and places that
+-- contradict what is known of their run.
 SELECT format('index %s is invalid; rebuild it with REINDEX INDEX', index.indexrelid::regclass)
 FROM pg_catalog.pg_index AS index
 JOIN pg_catalog.pg_class AS relation ON relation.oid = index.indrelid
@@ -38,8 +39,31 @@ UNION ALL
 )
 UNION ALL
 (
-    SELECT format('run:%s is ready, and a claim would not read what is known of it', ready.id)
-    FROM redrive.ready_runs AS ready
-    CROSS JOIN LATERAL (SELECT FROM redrive.run_states WHERE run_states.id = ready.id LIMIT 1) AS state
-    WHERE NOT ready.has_state ORDER BY ready.id LIMIT 20
+    SELECT format('run:%s is %s, %s', place.id, place.name, found.problem)
+    FROM (
+        SELECT 'ready' AS name, id, queue, category, submitted_at, NULL::timestamptz AS due_at, has_state, false AS astray
+        FROM redrive.ready_runs
+        UNION ALL SELECT 'waiting', id, queue, category, submitted_at, due_at, NOT fresh, false FROM redrive.due_runs
+        UNION ALL SELECT 'claimed', run.id, queue, NULL, NULL, NULL, true,
+            first_run >> 8 <> last_run >> 8 OR run.id NOT BETWEEN first_run AND last_run
+        FROM redrive.run_claims CROSS JOIN LATERAL unnest(run_ids) AS run (id)
+    ) AS place
+    LEFT JOIN LATERAL (SELECT * FROM redrive.runs WHERE runs.id = place.id LIMIT 1) AS run ON true
+    LEFT JOIN LATERAL (SELECT * FROM redrive.run_states WHERE run_states.id = place.id LIMIT 1) AS state ON true
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN run.id IS NULL THEN 'and does not exist'
+            WHEN state.status NOT IN ('discovered', 'error') OR state.status = 'error' AND state.next_retry_at IS NULL
+                OR place.name = 'claimed' AND EXISTS (
+                    SELECT FROM redrive.run_passes AS pass WHERE pass.block = place.id >> 8 AND place.id = ANY (pass.run_ids)
+                ) THEN 'and has ended'
+            WHEN place.queue <> run.queue OR place.category <> run.category OR place.submitted_at <> run.submitted_at
+                THEN 'with another queue, category or time of submission than its own'
+            WHEN place.due_at IS DISTINCT FROM coalesce(state.next_retry_at, run.not_before) AND place.name = 'waiting'
+                THEN 'until another time than its own'
+            WHEN state.id IS NOT NULL AND NOT place.has_state THEN 'and a claim would not read what is known of it'
+            WHEN place.astray THEN 'by a claim of other ids'
+        END
+    ) AS found (problem)
+    WHERE found.problem IS NOT NULL ORDER BY place.id LIMIT 20
 )

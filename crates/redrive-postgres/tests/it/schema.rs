@@ -189,6 +189,9 @@ async fn units_and_keys_of_any_length_are_told_apart() {
 async fn what_is_wrong_with_the_structure_is_found() {
     let database = Database::migrated().await;
     let (raw, store) = (database.raw().await, database.store().await);
+    let runs = "INSERT INTO redrive.runs (queue, payload, submitted_at, not_before)
+        SELECT 'q', '1', 'epoch', 'infinity' FROM generate_series(1, 20)";
+    raw.batch_execute(runs).await.unwrap();
     let faults = [
         ("ALTER TABLE redrive.attempts DISABLE TRIGGER attempts_append_only", "redrive.attempts"),
         ("DROP TRIGGER journal_append_only ON redrive.journal", "redrive.journal"),
@@ -201,16 +204,52 @@ async fn what_is_wrong_with_the_structure_is_found() {
             "constraint small",
         ),
         (
-            "INSERT INTO redrive.ready_runs VALUES ('q', '', now(), 7, true);
+            "INSERT INTO redrive.ready_runs VALUES ('q', '', 'epoch', 7, true);
              INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
              VALUES (1, 'q', 'w', now(), 7, 9, '{7, 9}')",
-            "run:7 ",
+            "run:7 is ready, waiting or claimed more than once",
         ),
         (
-            "INSERT INTO redrive.ready_runs VALUES ('q', '', now(), 8, true);
+            "INSERT INTO redrive.ready_runs VALUES ('q', '', 'epoch', 8, true);
              INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
-             VALUES (8, 'q', '', now(), 'discovered')",
-            "run:8 ",
+             VALUES (8, 'q', '', 'epoch', 'discovered')",
+            "run:8 is ready, and a claim would not read",
+        ),
+        (
+            "INSERT INTO redrive.due_runs VALUES ('q', 'infinity', 10, '', 'epoch', true);
+             INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
+             VALUES (10, 'q', '', 'epoch', 'discovered')",
+            "run:10 is waiting, and a claim would not read",
+        ),
+        (
+            "INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
+             VALUES (1, 'q', 'w', now(), 11, 11, '{11}');
+             INSERT INTO redrive.run_passes (block, epoch, worker, run_ids, started_at, ended_at)
+             VALUES (0, 1, 'w', '{11}', '{epoch}', '{epoch}')",
+            "run:11 is claimed, and has ended",
+        ),
+        (
+            "INSERT INTO redrive.ready_runs VALUES ('q', '', 'epoch', 12, true, true);
+             INSERT INTO redrive.run_states (id, queue, category, submitted_at, status)
+             VALUES (12, 'q', '', 'epoch', 'cancelled')",
+            "run:12 is ready, and has ended",
+        ),
+        (
+            "INSERT INTO redrive.ready_runs VALUES ('q', '', 'epoch', 99, true)",
+            "run:99 is ready, and does not exist",
+        ),
+        (
+            "INSERT INTO redrive.ready_runs VALUES ('q', 'other', 'epoch', 13, true)",
+            "run:13 is ready, with another queue, category or time",
+        ),
+        (
+            "INSERT INTO redrive.due_runs VALUES ('q', 'epoch', 14, '', 'epoch', true)",
+            "run:14 is waiting, until another time",
+        ),
+        (
+            "INSERT INTO redrive.run_claims (epoch, queue, owner, lease_until, first_run, last_run, run_ids)
+             VALUES (1, 'q', 'w', now(), 15, 15, '{15, 16}')",
+            "run:16 is claimed, by a claim of other ids",
         ),
     ];
     for (number, (sql, named)) in faults.into_iter().enumerate() {
