@@ -18,6 +18,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "lock_runs.sql", "SQLite has one writer"),
     (POSTGRES, "lock_due_runs.sql", "SQLite has one writer"),
     (POSTGRES, "lock_ready_runs.sql", "SQLite has one writer"),
+    (POSTGRES, "look_for_older_runs.sql", "SQLite keeps no dead index entries"),
     (POSTGRES, "lock_run_claims.sql", "SQLite has one writer"),
     (POSTGRES, "moving_runs.sql", "SQLite has one writer"),
     (POSTGRES, "pass_samples.sql", "SQLite finishes one sample at a time"),
