@@ -595,6 +595,7 @@ CREATE TABLE redrive.gates (
     name        text COLLATE "C" PRIMARY KEY,
     per         text,
     key         text,           -- where the data of a sample has its key: a JSON pointer
+    limits      text,           -- what it lets through while it is open, in words
     places      text NOT NULL  -- whose units pass the gate, as JSON
 );
 

@@ -120,7 +120,7 @@ impl TableRow for GateRow {
         TableColumn::text("gate"),
         TableColumn::text("key"),
         TableColumn::text("status"),
-        TableColumn::text("until"),
+        TableColumn::text("until or limits"),
         TableColumn::number("waiting"),
         TableColumn::number("held"),
         TableColumn::text("units"),
@@ -129,7 +129,7 @@ impl TableRow for GateRow {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let GateView { status, closed_until, width, .. } = &self.view;
+        let GateView { status, closed_until, width, limits, .. } = &self.view;
         let until = match (*status, closed_until, width) {
             ("closed", None, _) => "it is opened".to_owned(),
             ("closed", Some(until), _) if *until > self.now => {
@@ -137,7 +137,7 @@ impl TableRow for GateRow {
             }
             ("closed", Some(_), _) => "the next claim".to_owned(),
             (_, _, Some(width)) => format!("{width} at once"),
-            _ => String::new(),
+            _ => limits.clone().unwrap_or_default(),
         };
         let view = &self.view;
         vec![

@@ -138,6 +138,33 @@ fn a_gate_is_closed_and_opened_by_command() {
     }
 }
 
+// GAT-5, GAT-6
+#[test]
+fn a_gate_with_limits_says_what_it_lets_through_and_who_waits() {
+    let limited =
+        CONFIG.replace("name = \"all\"", "name = \"all\"\nrate = \"1/d\"\nconcurrency = 2");
+    for (folder, url) in {
+        let [sqlite, postgres] = [Folder::new(), Folder::new()];
+        let [_, postgres_url] = one_of_each(&sqlite);
+        [(sqlite, "sqlite:store.db".to_owned()), (postgres, postgres_url)]
+    } {
+        let shop = Shop::selling(folder, &url, &limited, HANDLER);
+        let ids = [shop.submit_to("other", "bolt"), shop.submit_to("other", "bolt")];
+        let mut worker = shop.start_worker(&["--queues", "other"]);
+        worker.wait_for("succeeded");
+        worker.signal("-TERM");
+        worker.end();
+        let shown = gate(&shop, &["show", "all"]);
+        let told = [&shown["status"], &shown["limits"], &shown["waiting"]];
+        assert_eq!(told, [&json!("open"), &json!("1/d, 2 at once"), &json!(1)], "{shown}");
+        let because = shop.why(ids[1])["next"]["because"].to_string();
+        assert!(
+            because.contains("passes gate all, which lets 1/d, 2 at once through"),
+            "{because}"
+        );
+    }
+}
+
 // GAT-6
 #[test]
 fn a_person_closes_a_gate_for_a_time_and_opens_it() {

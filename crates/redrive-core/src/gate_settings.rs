@@ -52,6 +52,14 @@ impl Default for GateSettings {
 }
 
 impl GateSettings {
+    /// `60/m, 8 at once`; `None` without limits.
+    pub fn limits_in_words(&self) -> Option<String> {
+        let rate = self.rate.map(|rate| rate.to_string());
+        let at_once = self.concurrency.map(|units| format!("{units} at once"));
+        let limits: Vec<String> = rate.into_iter().chain(at_once).collect();
+        (!limits.is_empty()).then(|| limits.join(", "))
+    }
+
     pub fn new(
         rate: Option<Rate>,
         concurrency: Option<u32>,

@@ -72,7 +72,8 @@ impl Ops {
 
     async fn gate_view(&self, row: &GateRecord, declared: &[DeclaredGate]) -> Result<GateView> {
         let declared = declared.iter().find(|gate| gate.name == row.gate);
-        if row.is_open() && row.held.all == 0 {
+        let has_limits = declared.is_some_and(|gate| gate.limits.is_some());
+        if row.is_open() && row.held.all == 0 && !has_limits {
             return Ok(GateView::new(row, declared, 0, Vec::new()));
         }
         let waiting = self.store().waiting_behind(&row.gate, &row.key).await?;
@@ -133,6 +134,15 @@ impl Ops {
         let passed: Vec<(&str, &str)> =
             passed.iter().map(|(gate, key)| (*gate, key.as_str())).collect();
         let rows = self.store().gate_rows(&passed).await?;
-        Ok(rows.iter().find_map(|row| gate_obstacle(row, self.now())))
+        // What is not open keeps a unit back for longer than a limit does.
+        let (shut, open): (Vec<_>, Vec<_>) = rows.iter().partition(|row| !row.is_open());
+        let limits = |row: &GateRecord| {
+            declared
+                .iter()
+                .find(|gate| gate.name == row.gate)
+                .and_then(|gate| gate.limits.as_deref())
+        };
+        let obstacle = |row: &GateRecord| gate_obstacle(row, limits(row), self.now());
+        Ok(shut.into_iter().chain(open).find_map(obstacle))
     }
 }

@@ -1,1 +1,1 @@
-SELECT name, per, key, places FROM redrive.gates ORDER BY name
+SELECT name, per, key, limits, places FROM redrive.gates ORDER BY name

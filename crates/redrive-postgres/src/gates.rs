@@ -43,6 +43,7 @@ impl Gates for PostgresStore {
                 name => &gate.name,
                 per => &gate.per,
                 key => &gate.key,
+                limits => &gate.limits,
                 places => &gate.places_json(),
             );
             session.continue_all(&[declare]).await?;

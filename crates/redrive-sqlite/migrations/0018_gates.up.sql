@@ -3,6 +3,7 @@ CREATE TABLE gates (
     name         TEXT PRIMARY KEY,
     per          TEXT,
     key          TEXT,           -- where the data of a sample has its key: a JSON pointer
+    limits       TEXT,           -- what it lets through while it is open, in words
     places       TEXT NOT NULL  -- whose units pass the gate, as JSON
 ) STRICT, WITHOUT ROWID;
 

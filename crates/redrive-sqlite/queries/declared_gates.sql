@@ -1,1 +1,1 @@
-SELECT name, per, key, places FROM gates ORDER BY name
+SELECT name, per, key, limits, places FROM gates ORDER BY name

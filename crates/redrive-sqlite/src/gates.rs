@@ -29,7 +29,7 @@ impl Gates for SqliteStore {
         let change = move |connection: &Connection| {
             let (known, mut has_new_keys) = (declared(connection)?, false);
             for gate in gates.iter().map(|gate| gate.merged(&known)) {
-                let own = params![gate.name, gate.per, gate.key, gate.places_json()];
+                let own = params![gate.name, gate.per, gate.key, gate.limits, gate.places_json()];
                 execute(connection, queries::DECLARE_GATE, own)?;
                 if gate.per.is_none() {
                     note(connection, &gate.name, "")?;

@@ -39,13 +39,15 @@ pub type GateRules = Arc<[GateRule]>;
 pub const MAX_WAITING_BEHIND: u32 = 10_000;
 
 /// A gate as the configuration declares it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeclaredGate {
     pub name: String,
     /// What divides the gate, such as `customer`.
     pub per: Option<String>,
     /// Where the data of a sample has its key: a JSON pointer.
     pub key: Option<String>,
+    /// What the gate lets through while it is open, in words; `None` without limits.
+    pub limits: Option<String>,
     /// Whose units pass the gate.
     pub places: Vec<GatePlace>,
 }
@@ -106,8 +108,13 @@ impl DeclaredGate {
 
 impl FromRow for DeclaredGate {
     fn from_row(row: &mut impl RowReader) -> Result<Self> {
-        let (name, per, key) = (row.get()?, row.get()?, row.get()?);
-        Ok(Self { name, per, key, places: row.named("places", places_from_json)? })
+        Ok(Self {
+            name: row.get()?,
+            per: row.get()?,
+            key: row.get()?,
+            limits: row.get()?,
+            places: row.named("places", places_from_json)?,
+        })
     }
 }
 

@@ -98,6 +98,7 @@ pub fn declared_gates(config: &config::Config) -> Vec<DeclaredGate> {
         name: gate.name.clone(),
         per: gate.per.clone(),
         key: gate.key.clone(),
+        limits: gate.settings.limits_in_words(),
         places: places(gate),
     };
     config.gates.iter().map(declare).collect()

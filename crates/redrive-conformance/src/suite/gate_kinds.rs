@@ -68,6 +68,7 @@ impl Fixture {
             name: "api".to_owned(),
             per: gates[0].is_keyed.then(|| "customer".to_owned()),
             key: (kind == UnitKind::Sample).then(|| "/customer".to_owned()),
+            limits: gates[0].settings.limits_in_words(),
             places: vec![GatePlace { kind, place: place.to_owned() }],
         };
         self.store.declare_gates(&[declared], at(0)).await.expect("declared");
@@ -273,7 +274,13 @@ pub async fn a_gate_that_is_divided_otherwise_strands_nothing(f: &Fixture) {
     let declare = async |per: Option<&str>, key: Option<&str>| {
         let place = GatePlace { kind: UnitKind::Sample, place: "p/clean".to_owned() };
         let (per, key) = (per.map(str::to_owned), key.map(str::to_owned));
-        let declared = DeclaredGate { name: "api".to_owned(), per, key, places: vec![place] };
+        let declared = DeclaredGate {
+            name: "api".to_owned(),
+            per,
+            key,
+            places: vec![place],
+            ..DeclaredGate::default()
+        };
         f.store.declare_gates(&[declared], at(5)).await.expect("declared");
     };
     declare(Some("customer"), Some("/model")).await;

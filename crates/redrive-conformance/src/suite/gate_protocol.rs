@@ -54,7 +54,8 @@ struct Walker<'a> {
 impl<'a> Walker<'a> {
     async fn start(f: &'a Fixture, name: String, settings: GateSettings) -> Self {
         let place = GatePlace { kind: UnitKind::Run, place: name.clone() };
-        let gate = DeclaredGate { name: name.clone(), per: None, key: None, places: vec![place] };
+        let gate =
+            DeclaredGate { name: name.clone(), places: vec![place], ..DeclaredGate::default() };
         f.store.declare_gates(&[gate], at(0)).await.expect("declared");
         let gates = Arc::new([GateRule { name: name.clone(), is_keyed: false, settings }]);
         let model = GateModel::new(settings, WORKERS);

@@ -64,8 +64,9 @@ impl Fixture {
         let declared = gates.iter().map(|gate| DeclaredGate {
             name: gate.name.clone(),
             per: gate.is_keyed.then(|| "category".to_owned()),
-            key: None,
+            limits: gate.settings.limits_in_words(),
             places: vec![place.clone()],
+            ..DeclaredGate::default()
         });
         let declared: Vec<DeclaredGate> = declared.collect();
         self.store.declare_gates(&declared, at(0)).await.expect("declared");

@@ -250,6 +250,7 @@ impl Engine {
                         name: rule.name.clone(),
                         per: rule.is_keyed.then(|| "key".to_owned()),
                         key: key.clone().filter(|_| rule.is_keyed),
+                        limits: rule.settings.limits_in_words(),
                         places: vec![place],
                     }),
                 }

@@ -61,7 +61,7 @@ fn group() -> ItemGroup {
 
 fn declared() -> DeclaredGate {
     let places = vec![GatePlace { kind: UnitKind::Item, place: group().upload }];
-    DeclaredGate { name: "api".to_owned(), per: None, key: None, places }
+    DeclaredGate { name: "api".to_owned(), places, ..DeclaredGate::default() }
 }
 
 fn ada() -> Operator {

@@ -237,9 +237,8 @@ async fn a_gate_that_is_closed_by_command_keeps_only_its_own_queues_back() {
         redrive_store::GatePlace { kind: redrive_store::UnitKind::Run, place: "jobs".to_owned() };
     let declared = redrive_store::DeclaredGate {
         name: "api".to_owned(),
-        per: None,
-        key: None,
         places: vec![place],
+        ..redrive_store::DeclaredGate::default()
     };
     store.declare_gates(&[declared], now).await.unwrap();
     let by = redrive_store::Operator { actor: "ann".to_owned(), at: now, reason: None };

@@ -56,10 +56,12 @@ fn obstacle(run: &RunRecord, context: &RunContext<'_>) -> Option<String> {
         let reason = by.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         return Some(format!("{} paused the queue at {}{reason}", by.actor, by.at));
     }
-    if let Some(gate) = context.gate {
-        return Some(gate.to_owned());
-    }
-    let declared = context.declared?;
+    let unroutable = context.declared.and_then(|declared| unroutable(run, declared));
+    unroutable.or_else(|| context.gate.map(str::to_owned))
+}
+
+/// Why the configuration lets no worker claim a run.
+fn unroutable(run: &RunRecord, declared: &Declarations) -> Option<String> {
     let Some(queue) = declared.queue(&run.queue) else {
         return Some(format!("the configuration declares no queue {:?}: unroutable", run.queue));
     };

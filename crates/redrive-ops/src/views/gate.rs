@@ -34,6 +34,8 @@ pub struct GateView {
     pub waiting: u64,
     /// The units that are held, at most ten: the probe, while the gate is probing.
     pub units: Vec<String>,
+    /// What the gate lets through while it is open, such as `60/m, 8 at once`.
+    pub limits: Option<String>,
     /// Whose units pass the gate: `queue:NAME`, `source:NAME` or `stage:PIPELINE/NAME`.
     pub places: Vec<String>,
 }
@@ -62,6 +64,7 @@ impl GateView {
             held: row.held.all,
             waiting,
             units,
+            limits: declared.and_then(|gate| gate.limits.clone()),
             places: places.iter().map(|it| format!("{}:{}", it.kind.place(), it.place)).collect(),
         }
     }
@@ -104,11 +107,19 @@ impl GateView {
     }
 }
 
-/// `it waits for gate ads-api/acme, closed until 12:30, for 5m more, because run:7: 429: slow down`; `None` for an open gate.
-pub(crate) fn gate_obstacle(row: &GateRecord, now: Timestamp) -> Option<String> {
+/// `it waits for gate ads-api/acme, closed until 12:30, for 5m more, because of run:7: 429: slow down`; `None` for an open gate
+/// without limits.
+pub(crate) fn gate_obstacle(
+    row: &GateRecord,
+    limits: Option<&str>,
+    now: Timestamp,
+) -> Option<String> {
     let (state, name) = (&row.state, row.name());
     let how = match (state.status, state.closed_until) {
-        (GateStatus::Open, _) => return None,
+        (GateStatus::Open, _) => {
+            return limits
+                .map(|limits| format!("it passes gate {name}, which lets {limits} through"));
+        }
         (GateStatus::Closed, Some(until)) if until > now => {
             format!("closed until {until}, for {} more", apart(now, until))
         }

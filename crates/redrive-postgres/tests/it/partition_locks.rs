@@ -103,7 +103,7 @@ async fn a_verdict_that_waits_for_its_gate_has_not_locked_its_cause() {
     let settings = GateSettings::new(None, None, None, second, second).unwrap();
     let rules = Arc::new([GateRule { name: "api".to_owned(), is_keyed: false, settings }]);
     let finish = failed(&store, "run-2", Some(PassedGates { rules, key: String::new() })).await;
-    let gate = DeclaredGate { name: "api".to_owned(), per: None, key: None, places: Vec::new() };
+    let gate = DeclaredGate { name: "api".to_owned(), ..DeclaredGate::default() };
     store.declare_gates(&[gate], at(5)).await.unwrap();
 
     let other = database.raw().await;

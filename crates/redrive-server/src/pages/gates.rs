@@ -105,6 +105,7 @@ fn row(gate: &GateView, may_act: bool, now: Timestamp) -> Markup {
         td.nowrap {
             (pill(gate.status)) " "
             @if let Some(width) = gate.width { (width) " at once" }
+            @else if is_open { @if let Some(limits) = &gate.limits { (limits) } }
             @else if gate.status == "closed" {
                 @match gate.closed_until {
                     None => { "until it is opened" },
