@@ -534,7 +534,7 @@ pub fn item_reset(item: &ItemRecord, by: &Operator) -> ItemMove {
     ItemMove { journal: Some(journal), ..ItemMove::new(item.id, ItemEvent::Reset, by.at) }
 }
 
-/// The newest journal entry of a unit, without notes and without [`NEVER_STARTED`] releases.
+/// The newest journal entry of a unit, without notes and without [`crate::NEVER_STARTED`] releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestEntry {
     pub action: String,
