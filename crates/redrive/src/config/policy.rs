@@ -187,13 +187,7 @@ fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str
     if overrides.max_logical_age.is_some() && preset != Preset::Partition {
         return Some("`max-logical-age` has no effect: only partitions have a logical date");
     }
-    let mut rules = overrides.rules.iter().flatten();
-    if preset == Preset::Upload && rules.any(|rule| waits_otherwise(&rule.overrides)) {
-        return Some(
-            "`base`, `multiplier`, `cap` and `jitter` of a rule have no effect at an upload: all items of a call wait together",
-        );
-    }
-    let mut rules = rules.filter(|_| preset == Preset::Partition);
+    let mut rules = overrides.rules.iter().flatten().filter(|_| preset == Preset::Partition);
     rules.find_map(|rule| {
         if rule.overrides.retriable.is_some() {
             return Some("`retriable` of a rule has no effect: every failed partition is retried");
@@ -201,11 +195,6 @@ fn misplaced(overrides: &PolicyOverrides, preset: Preset) -> Option<&'static str
         let origin = "`origin` of a rule has no effect: partitions keep the code of a failure";
         (!rule.when.origins.is_empty()).then_some(origin)
     })
-}
-
-fn waits_otherwise(overrides: &PolicyOverrides) -> bool {
-    let PolicyOverrides { base, multiplier, cap, jitter, .. } = overrides;
-    base.is_some() || multiplier.is_some() || cap.is_some() || jitter.is_some()
 }
 
 /// Refuses the names in `retriable` and in rules that no failure can have (CLS-8). Returns whether there are any.

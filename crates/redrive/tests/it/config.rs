@@ -45,7 +45,7 @@ pub(crate) fn source(line: &str) -> String {
     format!("[[source]]\n{}\n{line}\n", others.join("\n"))
 }
 
-pub(crate) fn upload(line: &str) -> String {
+fn upload(line: &str) -> String {
     let url = if line.starts_with("url") { "" } else { "url = \"http://h\"\n" };
     format!("[[upload]]\nname = \"u\"\n{url}{line}\n")
 }

@@ -1,6 +1,6 @@
 //! `[[policy.NAME.rule]]`.
 
-use crate::config::{good, queue, source, upload, wrong};
+use crate::config::{good, queue, source, wrong};
 
 // POL-10
 #[test]
@@ -51,12 +51,6 @@ fn a_wrong_rule_is_refused_at_its_place() {
     wrong(&origin, "source[0].policy", &["`origin` of a rule has no effect"]);
     let all = source("policy = { rule = [{ code = [503], retriable = \"none\" }] }");
     wrong(&all, "source[0].policy", &["`retriable` of a rule has no effect"]);
-    let waits = "at an upload: all items of a call wait together";
-    for setting in ["base = \"2s\"", "multiplier = 3.0", "cap = \"5m\"", "jitter = \"none\""] {
-        let rule = format!("[[policy.p.rule]]\ncode = [503]\n{setting}\n");
-        wrong(&format!("{rule}{}", upload("policy = \"p\"")), "upload[0].policy", &[waits]);
-    }
-    good(&upload("policy = { rule = [{ code = [404], max-attempts = 1 }] }"));
     let long = "[[policy.p.rule]]\ncode = [503]\nbase = \"2h\"\n";
     wrong(&format!("{long}{}", queue("policy = \"p\"")), "queue[0].policy", &["does not fit"]);
     good(&format!("{long}{}", source("policy = \"p\"")));
