@@ -49,7 +49,8 @@ pub(crate) async fn act_on_all<R: Changeable>(
         let (command, action, noun) = (R::COMMAND, declared.name, R::NOUN);
         let question = format!("{command} {action}: change {count} {noun}{plural} in {url}?");
         if let Err(refused) = confirm(&question, false) {
-            while ops.store().discard_plan(id, MAX_PAGE).await.map_err(failed)? {}
+            let by = operator(Some("not confirmed".to_owned()));
+            while ops.store().discard_plan(id, MAX_PAGE, &by).await.map_err(failed)? {}
             return Err(refused);
         }
     }

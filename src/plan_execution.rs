@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive::{InvalidPlanSettings, PlanId, PlanStatus, jiff::Timestamp};
 use redrive_engine::PlanRun;
 use redrive_ops::{OrderRefusal, views::PlanView};
-use redrive_store::{PlanOrder, PlanRecord, WorkerId};
+use redrive_store::{PlanOrder, PlanRecord, UnitKind, WorkerId};
 
 use crate::{
     context::Context,
@@ -107,8 +107,11 @@ pub(crate) async fn wait(
             let Some(plan) = plan else { continue };
             let mut hints = ops.plan_waits(&plan).await.unwrap_or_default();
             if hints.is_empty() && plan.status == PlanStatus::Running && waits_for_canary(&plan) {
-                let hint = "no unit of the canary has ended yet; `redrive worker` or `redrive up` must be running to try them";
-                hints.push(hint.to_owned());
+                let who = match plan.action.kind() {
+                    UnitKind::Item => "`redrive uploads run` must send them",
+                    _ => "`redrive worker` or `redrive up` must be running to try them",
+                };
+                hints.push(format!("no unit of the canary has ended yet; {who}"));
             }
             hints.iter().for_each(|hint| context.output.note(hint));
             if !hints.is_empty() {

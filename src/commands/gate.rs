@@ -25,7 +25,7 @@ Examples:
   redrive gate close ads-api acme --for 30m --reason 'the vendor asked for a pause'
   redrive gate open ads-api acme
 
-Only a gate that is divided (`per`) has keys.")]
+Only a gate that is divided (`per`) has keys. The key of units without one is ''.")]
 pub(crate) struct GateArgs {
     #[command(subcommand)]
     command: GateCommand,
@@ -242,7 +242,13 @@ fn unknown(ops: &OpenStore, name: &str) -> CommandError {
     let error = CommandError::new(Exit::Error, message);
     match &ops.config {
         Some(config) if config.gates.iter().any(|gate| gate.name == name) => {
-            error.help("the configuration declares it; the first worker adds it to the store")
+            let declared = declared_gates(config).gates;
+            let is_passed =
+                declared.iter().any(|gate| gate.name == name && !gate.places.is_empty());
+            error.help(match is_passed {
+                true => "the configuration declares it; the first worker adds it to the store",
+                false => "no queue, source, upload or stage names it in its `gates`",
+            })
         }
         Some(config) => error.help(config.gate_suggestion(name)),
         None => error.help("`redrive gate list` lists the gates"),

@@ -351,7 +351,9 @@ pub(crate) async fn show_draft(
     let time = settings.time_for(plan.counts.total, &PlanTiming::default(), ops.store().now());
     // Parts of a second say nothing.
     let time = time.map(|time| human(Duration::from_secs(time.as_secs_f64().ceil() as u64)));
+    let covers = settings.canary().is_some_and(|canary| canary >= plan.counts.total);
     let takes = match time {
+        _ if covers => "its canary is the whole plan, which it changes at once".to_owned(),
         Some(time) if settings.canary().is_some() => {
             format!("it would take {time} after its canary")
         }

@@ -138,6 +138,46 @@ fn a_gate_is_closed_and_opened_by_command() {
     }
 }
 
+// GAT-1, GAT-6
+#[test]
+fn a_gate_that_no_place_names_any_more_is_gone() {
+    for shop in shops() {
+        gate(&shop, &["close", "all", "--reason", "maintenance"]);
+        let id = shop.submit_to("other", "bolt");
+        shop.folder
+            .write("redrive.toml", shop.folder.read("redrive.toml").replace("[\"all\"]", "[]"));
+        shop.drain();
+        assert_eq!(shop.status(id), "passed");
+        let id = shop.submit_to("other", "bolt");
+        let because = shop.why(id)["next"]["because"].to_string();
+        assert!(
+            because.contains("the next free worker claims the run") && !because.contains("gate"),
+            "{because}"
+        );
+        assert_eq!(gate(&shop, &["list"]), json!([]));
+        let complaint = shop.run(&["gate", "close", "all"]).failed(1);
+        assert!(complaint.contains("no queue, source, upload or stage names it"), "{complaint}");
+    }
+}
+
+// GAT-1, GAT-6
+#[test]
+fn units_without_a_key_have_an_empty_one() {
+    for shop in shops() {
+        gate(&shop, &["close", "api", ""]);
+        let id = shop.submit_to("work", "");
+        let because = shop.why(id)["next"]["because"].to_string();
+        assert!(because.contains("closed until `redrive gate open api ''` opens it"), "{because}");
+        let complaint = shop.run(&["gate", "open", "api", "(no customer)"]).failed(2);
+        assert!(complaint.contains("their key is ''"), "{complaint}");
+        let complaint = shop.run(&["gate", "close", "api", &"k".repeat(600)]).failed(2);
+        assert!(complaint.contains("the key has 600 bytes, 512 are allowed"), "{complaint}");
+        gate(&shop, &["open", "api", ""]);
+        shop.drain();
+        assert_eq!(shop.status(id), "passed");
+    }
+}
+
 // GAT-5, GAT-6
 #[test]
 fn a_gate_with_limits_says_what_it_lets_through_and_who_waits() {

@@ -118,7 +118,7 @@ fn a_canary_that_fails_aborts_the_plan_with_exit_code_3() {
         check_plan(&plan, "aborted", [3, 1, 0, 0, 1, 0]);
         let why = plan["stop_reason"].as_str().unwrap();
         assert!(
-            why.starts_with("1 of 1 canary units failed again, all of the same cause"),
+            why.starts_with("1 of 1 canary units failed again, each of the same cause as before"),
             "{why}"
         );
         assert_eq!(given_up(&shop), 3);

@@ -3,7 +3,8 @@
 //! ```text
 //! failure ─► does a rule match it?      ─ yes ► the settings of the rule (POL-10)
 //!         ─► may it be retried at all?  ─ no ─► give up: final, not_retriable
-//!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted (lost workers have their own, max_lost)
+//!         ─► are attempts left?         ─ no ─► give up: attempts_exhausted (lost workers have their own, max_lost; a probe
+//!                                               that is not counted needs none)
 //!         ─► is it young enough?        ─ no ─► give up: too_old
 //!         ─► did the server say when?   ─ yes ► retry then, uncounted (up to max_deferrals in a row)
 //!         ─► was it a gate's probe?     ─ yes ► retry after the backoff, uncounted (up to max_deferrals in a row)
@@ -138,7 +139,10 @@ pub fn decide(
         Some(max) => (history.lost.saturating_add(1), Some(max)),
         None => (history.counted.saturating_add(1), spec.max_attempts),
     };
-    if max.is_some_and(|max| n >= max) {
+    let is_deferral_counted = history.deferrals >= spec.max_deferrals;
+    // What keeps a service from answering must not use up the last attempts of its probes, one unit after the other.
+    let is_free_probe = history.is_probe && max_lost.is_none() && !is_deferral_counted;
+    if !is_free_probe && max.is_some_and(|max| n >= max) {
         return Decision::GiveUp { reason: GiveUpReason::AttemptsExhausted };
     }
     let first = history.first_attempt_at.map(|first| saturating_add(first, history.paused));
@@ -146,7 +150,6 @@ pub fn decide(
         return Decision::GiveUp { reason: GiveUpReason::TooOld };
     }
     let backoff = || spec.jitter.spread(policy.backoff_delay(n), jitter.draw(n));
-    let is_deferral_counted = history.deferrals >= spec.max_deferrals;
     let (delay, counted) = match failure.class().hint() {
         Some(hint) => (hint.min(spec.max_hint), is_deferral_counted),
         None if history.is_probe => (backoff(), is_deferral_counted),

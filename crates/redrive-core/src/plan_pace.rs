@@ -128,8 +128,10 @@ impl fmt::Display for PlanAbort {
             false => write!(f, "{failed} of {of} {units} failed again, ")?,
         }
         match failed.saturating_sub(*same_cause) {
-            0 => write!(f, "all of the same cause")?,
-            others => write!(f, "{same_cause} of the same cause and {others} of another")?,
+            0 => write!(f, "each of the same cause as before")?,
+            others => {
+                write!(f, "{same_cause} of the same cause as before and {others} of another")?
+            }
         }
         write!(f, "; the plan aborts from {limit}")?;
         if ended < of { write!(f, " of its {of} {units}") } else { Ok(()) }
@@ -150,7 +152,7 @@ impl PlanSettings {
     /// let PlanStep::Abort(why) = step else { panic!("{step:?}") };
     /// assert_eq!(
     ///     why.to_string(),
-    ///     "2 of the 2 canary units that ended failed again, all of the same cause; \
+    ///     "2 of the 2 canary units that ended failed again, each of the same cause as before; \
     ///      the plan aborts from 20% of its 10 canary units",
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -16,7 +16,7 @@ pub enum Retriable {
 
 impl Retriable {
     /// Why the failure is not retried; `None` if it may be retried.
-    pub(crate) fn refuses(&self, failure: &Failure) -> Option<GiveUpReason> {
+    pub fn refuses(&self, failure: &Failure) -> Option<GiveUpReason> {
         if failure.is_stated() && failure.class() == Class::Final {
             return Some(GiveUpReason::Final);
         }

@@ -26,8 +26,9 @@ impl Ops {
         after: (&str, &str),
         limit: u32,
     ) -> Result<Vec<GateView>> {
-        let declared = self.store().declared_gates().await?;
-        let rows = self.store().gates_page(gate, only_shut, after, limit.min(MAX_PAGE)).await?;
+        let declared = self.passed_gates().await?;
+        let mut rows = self.store().gates_page(gate, only_shut, after, limit.min(MAX_PAGE)).await?;
+        rows.retain(|row| declared.iter().any(|gate| gate.name == row.gate));
         let mut views = Vec::with_capacity(rows.len());
         for row in &rows {
             views.push(self.gate_view(row, &declared).await?);
@@ -37,7 +38,7 @@ impl Ops {
 
     /// `None` if no configuration declares the gate.
     pub async fn gate(&self, gate: &str, key: &str) -> Result<Option<GateView>> {
-        let declared = self.store().declared_gates().await?;
+        let declared = self.passed_gates().await?;
         if !declared.iter().any(|known| known.name == gate) {
             return Ok(None);
         }
@@ -48,7 +49,7 @@ impl Ops {
 
     /// The number of keys that are not open, for each declared gate; at most [`MAX_PAGE`] in all.
     pub async fn shut_keys(&self) -> Result<Vec<(String, u64)>> {
-        let declared = self.store().declared_gates().await?;
+        let declared = self.passed_gates().await?;
         if declared.is_empty() {
             return Ok(Vec::new());
         }
@@ -68,6 +69,13 @@ impl Ops {
         by: &Operator,
     ) -> Result<GateOrdered> {
         self.store().order_gate(gate, key, order, by).await
+    }
+
+    /// Gates without places were left by their configuration.
+    async fn passed_gates(&self) -> Result<Vec<DeclaredGate>> {
+        let mut declared = self.store().declared_gates().await?;
+        declared.retain(|gate| !gate.places.is_empty());
+        Ok(declared)
     }
 
     async fn gate_view(&self, row: &GateRecord, declared: &[DeclaredGate]) -> Result<GateView> {
@@ -136,13 +144,10 @@ impl Ops {
         let rows = self.store().gate_rows(&passed).await?;
         // What is not open keeps a unit back for longer than a limit does.
         let (shut, open): (Vec<_>, Vec<_>) = rows.iter().partition(|row| !row.is_open());
-        let limits = |row: &GateRecord| {
-            declared
-                .iter()
-                .find(|gate| gate.name == row.gate)
-                .and_then(|gate| gate.limits.as_deref())
+        let obstacle = |row: &GateRecord| {
+            let declared = declared.iter().find(|gate| gate.name == row.gate);
+            gate_obstacle(row, declared, self.now())
         };
-        let obstacle = |row: &GateRecord| gate_obstacle(row, limits(row), self.now());
         Ok(shut.into_iter().chain(open).find_map(obstacle))
     }
 }

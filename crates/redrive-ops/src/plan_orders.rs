@@ -2,7 +2,9 @@
 
 use redrive_core::{InvalidPlanSettings, PlanId, PlanStatus};
 use redrive_engine::{PlanExecutor, plan_waits_for, plan_waits_for_check, random_worker_id};
-use redrive_store::{Operator, PlanChange, PlanOrder, PlanRecord, Result, UnitKind};
+use redrive_store::{
+    ItemGroup, Operator, PlanChange, PlanOrder, PlanOutcome, PlanRecord, PlanUnit, Result, UnitKind,
+};
 
 use crate::Ops;
 
@@ -76,7 +78,36 @@ impl Ops {
         let is_declared = |source: &str| is_served(UnitKind::Partition, source);
         let check = plan_waits_for_check(self.partitions(), plan, is_declared, self.now()).await?;
         let pending = plan_waits_for(&**self.store(), plan, is_served).await?;
-        Ok(check.into_iter().chain(pending).collect())
+        let gate = self.gate_before_plan(plan).await?;
+        Ok(check.into_iter().chain(pending).chain(gate).collect())
+    }
+
+    /// Why a gate keeps the first pending unit of a plan back.
+    async fn gate_before_plan(&self, plan: &PlanRecord) -> Result<Option<String>> {
+        if plan.counts.pending == 0 {
+            return Ok(None);
+        }
+        let pending = Some(PlanOutcome::Pending);
+        let first = self.store().plan_units_page(plan.id, pending, 0, 1).await?;
+        let ids: Vec<i64> = first.iter().map(|unit| unit.unit_id).collect();
+        let Some(unit) = self.store().units_by_id(plan.action.kind(), &ids).await?.pop() else {
+            return Ok(None);
+        };
+        let why = match &unit {
+            PlanUnit::Run(run) => {
+                self.gate_before(UnitKind::Run, &run.queue, &run.category).await?
+            }
+            PlanUnit::Partition(partition) => {
+                let (source, customer) = (partition.key.source(), partition.key.customer_id());
+                self.gate_before(UnitKind::Partition, source, customer).await?
+            }
+            PlanUnit::Item(item) => {
+                let ItemGroup { upload, group } = &item.group;
+                self.gate_before(UnitKind::Item, upload, group).await?
+            }
+            PlanUnit::Sample(sample) => self.gate_before_sample(sample).await?,
+        };
+        Ok(why.map(|why| format!("{} is pending: {why}", unit.unit())))
     }
 }
 

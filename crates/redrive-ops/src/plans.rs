@@ -8,7 +8,7 @@ use redrive_core::{
 use redrive_engine::{JudgedUnit, PlanPages, PlanVerdict, freeze_plan};
 use redrive_store::{
     MAX_PAGE, NewPlan, Operator, PartitionAction, PlanAction, PlanOutcome, PlanRecord, PlanUnit,
-    PlanUnitRecord, Result, Selection, UnitKind,
+    PlanUnitRecord, Result, SampleChange, Selection, UnitKind,
 };
 
 use crate::{
@@ -92,7 +92,7 @@ impl Ops {
         };
         let id = freeze_plan(self.partitions(), &plan, bulk.selection, report).await?;
         if let (Some(id), Err(invalid)) = (id, bulk.settings.check_canary(units)) {
-            while self.store().discard_plan(id, MAX_PAGE).await? {}
+            while self.store().discard_plan(id, MAX_PAGE, bulk.by).await? {}
             return Ok(Err(invalid));
         }
         Ok(Ok((id, survey)))
@@ -226,6 +226,13 @@ fn with_words(
             let hint = ItemAction::Reset.hint(item.status);
             let why = change.why.clone().unwrap_or_default();
             change.because(format!("{why}{hint}"))
+        }
+        (PlanAction::ReprocessSample, Some(PlanUnit::Sample(sample)))
+            if SampleChange::of_reprocess(sample) == SampleChange::NoData =>
+        {
+            let why = change.why.clone().unwrap_or_default();
+            change
+                .because(format!("{why} ({})", sample.error_message.as_deref().unwrap_or_default()))
         }
         (PlanAction::Partition(action) | PlanAction::ForcedPartition(action), _) => {
             partition_hint(change, action)

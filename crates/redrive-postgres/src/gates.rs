@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    ClaimGates, DeclaredGate, Error, GateOrder, GateOrdered, GatePass, GatePermit, GateRecord,
-    GateResultWrites, GateResults, GateRule, GateRules, Gates, LeaseRef, LetThrough,
-    MAX_WAITING_BEHIND, Operator, PermitHolder, ReadColumn, Result, Store, UnitKind, WorkerId,
+    ClaimGates, DeclaredGate, Error, GateDeclarations, GateOrder, GateOrdered, GatePass,
+    GatePermit, GateRecord, GateResultWrites, GateResults, GateRule, GateRules, Gates, LeaseRef,
+    LetThrough, MAX_WAITING_BEHIND, Operator, PermitHolder, ReadColumn, Result, Store, UnitKind,
+    WorkerId,
 };
 use tokio_postgres::Row;
 
@@ -30,14 +31,16 @@ const WRITING: &str = "writing gates";
 
 #[async_trait]
 impl Gates for PostgresStore {
-    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()> {
+    async fn declare_gates(&self, declarations: &GateDeclarations, at: Timestamp) -> Result<()> {
+        let known = self.declared_gates().await?;
         let mut session = self.session(WRITING).await?;
-        let names = each(gates, |gate| gate.name.as_str());
+        let gates = declarations.merged(&known);
+        let names = each(&gates, |gate| gate.name.as_str());
         let read = [bind!(queries::LOCK_GATES, name => &names), bind!(queries::DECLARED_GATES)];
         let read = session.begin_all(&read).await?.pop().unwrap_or_default();
         let known: Vec<DeclaredGate> = read_records(&read, READING)?;
-        let mut has_new_keys = false;
-        for gate in gates.iter().map(|gate| gate.merged(&known)) {
+        let (gates, mut strands_units) = (declarations.merged(&known), false);
+        for gate in &gates {
             let declare = bind!(
                 queries::DECLARE_GATE,
                 name => &gate.name,
@@ -47,14 +50,14 @@ impl Gates for PostgresStore {
                 places => &gate.places_json(),
             );
             session.continue_all(&[declare]).await?;
-            if gate.has_new_keys(&known) {
-                forget_keys(&mut session, &gate, &known, at).await?;
-                has_new_keys = true;
+            if gate.strands_units(&known) {
+                forget_keys(&mut session, gate, &known, at).await?;
+                strands_units = true;
             }
         }
         session.commit().await?;
         drop(session);
-        self.notify_if(has_new_keys).await;
+        self.notify_if(strands_units).await;
         let undivided = gates.iter().filter(|gate| gate.per.is_none());
         let undivided: Vec<(&str, &str)> = undivided.map(|gate| (&*gate.name, "")).collect();
         self.note_gate_keys(&undivided).await
@@ -136,7 +139,7 @@ impl Gates for PostgresStore {
         order: &GateOrder,
         by: &Operator,
     ) -> Result<GateOrdered> {
-        GateOrder::check(key)?;
+        GateOrder::check(key).map_err(|problem| Error::misuse(WRITING, problem))?;
         let by = by.cleaned();
         let mut session = self.session(WRITING).await?;
         let names = vec![gate];

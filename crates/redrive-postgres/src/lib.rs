@@ -52,6 +52,7 @@ mod plan_kinds;
 mod plans;
 mod pruning;
 mod queues;
+mod run_claims;
 mod run_passes;
 mod runs;
 mod sample_writes;

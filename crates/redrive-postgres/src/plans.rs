@@ -85,7 +85,7 @@ impl Plans for PostgresStore {
         Ok(Written::Applied)
     }
 
-    async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool> {
+    async fn discard_plan(&self, id: PlanId, limit: u32, by: &Operator) -> Result<bool> {
         let mut session = self.session(WRITING).await?;
         let plan = begin_with_plan(&mut session, id).await?;
         let Some(mut plan) = plan.filter(|plan| plan.status == PlanStatus::Draft) else {
@@ -94,7 +94,11 @@ impl Plans for PostgresStore {
         };
         let removed = remove_units(&mut session, id, limit).await?;
         if removed.is_empty() {
-            session.commit_all(&[bind!(queries::DELETE_PLAN, id => &id.0)]).await?;
+            let entry = plan.discarded(&by.cleaned());
+            let journal = JournalColumns::of([Some(&entry)]);
+            let delete = bind!(queries::DELETE_PLAN, id => &id.0);
+            let note = bind!(queries::INSERT_JOURNAL, ..JournalColumns(journal));
+            session.commit_all(&[delete, note]).await?;
             return Ok(false);
         }
         plan.count_discarded(removed.len() as u64);

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    ClaimGates, DeclaredGate, EndedPermit, GateOrder, GateOrdered, GatePass, GateRecord,
-    GateResultWrites, GateResults, GateRules, Gates, LeaseRef, LetThrough, MAX_WAITING_BEHIND,
-    Operator, PermitHolder, ReadColumn, Result, UnitKind, WorkerId,
+    ClaimGates, DeclaredGate, EndedPermit, Error, GateDeclarations, GateOrder, GateOrdered,
+    GatePass, GateRecord, GateResultWrites, GateResults, GateRules, Gates, LeaseRef, LetThrough,
+    MAX_WAITING_BEHIND, Operator, PermitHolder, ReadColumn, Result, UnitKind, WorkerId,
 };
 use rusqlite::{Connection, params};
 
@@ -24,25 +24,25 @@ const WRITING: &str = "writing gates";
 
 #[async_trait]
 impl Gates for SqliteStore {
-    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()> {
-        let gates = gates.to_vec();
+    async fn declare_gates(&self, declarations: &GateDeclarations, at: Timestamp) -> Result<()> {
+        let declarations = declarations.clone();
         let change = move |connection: &Connection| {
-            let (known, mut has_new_keys) = (declared(connection)?, false);
-            for gate in gates.iter().map(|gate| gate.merged(&known)) {
+            let (known, mut strands_units) = (declared(connection)?, false);
+            for gate in declarations.merged(&known) {
                 let own = params![gate.name, gate.per, gate.key, gate.limits, gate.places_json()];
                 execute(connection, queries::DECLARE_GATE, own)?;
                 if gate.per.is_none() {
                     note(connection, &gate.name, "")?;
                 }
-                if gate.has_new_keys(&known) {
+                if gate.strands_units(&known) {
                     forget_keys(connection, &gate, &known, at)?;
-                    has_new_keys = true;
+                    strands_units = true;
                 }
             }
-            Ok(has_new_keys)
+            Ok(strands_units)
         };
-        let has_new_keys = self.write(change).await?;
-        self.wakes.wake_if(has_new_keys);
+        let strands_units = self.write(change).await?;
+        self.wakes.wake_if(strands_units);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Gates for SqliteStore {
         order: &GateOrder,
         by: &Operator,
     ) -> Result<GateOrdered> {
-        GateOrder::check(key)?;
+        GateOrder::check(key).map_err(|problem| Error::misuse(WRITING, problem))?;
         let (gate, key, order, by) = (gate.to_owned(), key.to_owned(), *order, by.cleaned());
         let ordered = self
             .write(move |connection| {

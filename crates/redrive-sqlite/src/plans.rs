@@ -76,7 +76,8 @@ impl Plans for SqliteStore {
         .await
     }
 
-    async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool> {
+    async fn discard_plan(&self, id: PlanId, limit: u32, by: &Operator) -> Result<bool> {
+        let by = by.cleaned();
         self.write(move |connection| {
             let plan = read_plan(connection, id)?;
             let Some(mut plan) = plan.filter(|plan| plan.status == PlanStatus::Draft) else {
@@ -87,6 +88,7 @@ impl Plans for SqliteStore {
             write_plan(connection, &plan)?;
             if removed.is_empty() {
                 delete_plan(connection, id)?;
+                insert_journal(connection, &plan.discarded(&by))?;
             }
             Ok(!removed.is_empty())
         })

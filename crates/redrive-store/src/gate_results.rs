@@ -231,9 +231,10 @@ impl GateResults {
     }
 
     /// How many units ran behind an open gate that the results close: `held` still do.
-    fn ran(&self, row: &GateRecord, held: u32, results: &[GateResult]) -> u32 {
+    fn ran(&self, row: &GateRecord, held: u32, rule: &GateRule, results: &[GateResult]) -> u32 {
         let ended = u32::try_from(results.len()).unwrap_or(u32::MAX);
-        row.ran(held).saturating_add(self.items_at_once.unwrap_or(ended))
+        let ran = row.ran(held).saturating_add(self.items_at_once.unwrap_or(ended));
+        ran.min(rule.settings.concurrency().unwrap_or(u32::MAX))
     }
 
     /// Records the results in rows that were read in the transaction. `held` counts the units that still run behind a gate that
@@ -248,7 +249,7 @@ impl GateResults {
         for mut row in rows {
             let Some((rule, results)) = self.of(&row) else { continue };
             let before = row.state.clone();
-            let ran = if self.close(&row) { self.ran(&row, held(&row), &results) } else { 0 };
+            let ran = if self.close(&row) { self.ran(&row, held(&row), rule, &results) } else { 0 };
             let change = row.state.record(&rule.settings, &results, ran);
             if row.state == before {
                 continue;

@@ -13,7 +13,7 @@ use redrive_core::{GateSettings, GateState, GateStatus, HeldPermits};
 use serde_json::{Value, json};
 
 use crate::{
-    Error, FromRow, JournalEntry, LeaseRef, MAX_NAME_BYTES, Operator, Result, RowReader, UnitKind,
+    FromRow, JournalEntry, LeaseRef, MAX_NAME_BYTES, Operator, Result, RowReader, UnitKind,
     gate_state::{state_from_json, state_to_json},
 };
 
@@ -52,6 +52,44 @@ pub struct DeclaredGate {
     pub places: Vec<GatePlace>,
 }
 
+/// The gates of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GateDeclarations {
+    pub gates: Vec<DeclaredGate>,
+    /// All places of the configuration, also those whose units pass no gate.
+    pub places: Vec<GatePlace>,
+}
+
+impl From<Vec<DeclaredGate>> for GateDeclarations {
+    fn from(gates: Vec<DeclaredGate>) -> Self {
+        let places = gates.iter().flat_map(|gate| gate.places.iter().cloned()).collect();
+        Self { gates, places }
+    }
+}
+
+impl GateDeclarations {
+    /// The gates to store: those that are declared here, with the places of other configurations, and known ones that units of
+    /// this configuration no longer pass.
+    pub fn merged(&self, known: &[DeclaredGate]) -> Vec<DeclaredGate> {
+        let is_own = |place: &GatePlace| self.places.contains(place);
+        let is_left = |known: &&DeclaredGate| {
+            known.places.iter().any(is_own)
+                && !self.gates.iter().any(|gate| gate.name == known.name)
+        };
+        let left = known.iter().filter(is_left);
+        let left = left.map(|gate| DeclaredGate { places: Vec::new(), ..gate.clone() });
+        let merged = self.gates.iter().cloned().chain(left).map(|mut gate| {
+            if let Some(known) = known.iter().find(|known| known.name == gate.name) {
+                gate.places.extend(known.places.iter().filter(|place| !is_own(place)).cloned());
+            }
+            gate.places.sort_unstable();
+            gate.places.dedup();
+            gate
+        });
+        merged.collect()
+    }
+}
+
 /// A queue, a source, an upload or a stage of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GatePlace {
@@ -65,27 +103,17 @@ impl DeclaredGate {
         self.places.iter().filter(move |it| it.kind == kind).map(|it| it.place.as_str())
     }
 
-    /// With the places that other configurations declared.
-    pub fn merged(&self, known: &[Self]) -> Self {
-        let mut merged = self.clone();
-        if let Some(known) = known.iter().find(|known| known.name == self.name) {
-            merged.places.extend(known.places.iter().cloned());
-        }
-        merged.places.sort_unstable();
-        merged.places.dedup();
-        merged
-    }
-
-    /// Whether units had other keys under an earlier declaration.
-    pub fn has_new_keys(&self, known: &[Self]) -> bool {
+    /// Whether units of an earlier declaration no longer pass: they had other keys, or no place is left.
+    pub fn strands_units(&self, known: &[Self]) -> bool {
         let known = known.iter().find(|known| known.name == self.name);
         known.is_some_and(|known| {
             (known.per.is_some(), &known.key) != (self.per.is_some(), &self.key)
+                || self.places.is_empty() && !known.places.is_empty()
         })
     }
 
-    /// Opens rows that have lost their units because the gate has new keys. A closed row of a gate that is still divided may have
-    /// some, and opens by itself if it has none.
+    /// Opens rows that have lost their units. A closed row of a gate that is still divided may have some, and opens by itself if it
+    /// has none.
     pub fn open_stranded(
         &self,
         known: &[Self],
@@ -93,9 +121,15 @@ impl DeclaredGate {
         at: Timestamp,
     ) -> Vec<JournalEntry> {
         let was_divided = known.iter().any(|it| it.name == self.name && it.per.is_some());
-        let is_divided = self.per.is_some();
-        rows.retain(|row| was_divided != is_divided || row.state.status != GateStatus::Closed);
-        let reason = Some("the gate is divided otherwise".to_owned());
+        let (is_left, is_divided) = (self.places.is_empty(), self.per.is_some());
+        rows.retain(|row| {
+            is_left || was_divided != is_divided || row.state.status != GateStatus::Closed
+        });
+        let reason = match is_left {
+            true => "nothing passes the gate any more",
+            false => "the gate is divided otherwise",
+        };
+        let reason = Some(reason.to_owned());
         let by = Operator { actor: "configuration".to_owned(), at, reason };
         rows.iter_mut().filter_map(|row| row.order(&GateOrder::Open, &by, 0)).collect()
     }
@@ -245,17 +279,12 @@ pub enum GateOrder {
 
 impl GateOrder {
     /// Rejects a key that no unit can have, or that a database cannot store.
-    pub fn check(key: &str) -> Result<()> {
-        let doing = "changing a gate";
+    pub fn check(key: &str) -> std::result::Result<(), String> {
         if key.contains('\0') {
-            return Err(Error::misuse(
-                doing,
-                "the key must not contain a NUL character".to_owned(),
-            ));
+            return Err("the key must not contain a NUL character".to_owned());
         }
         if key.len() > MAX_NAME_BYTES {
-            let problem = format!("the key has {} bytes, {MAX_NAME_BYTES} are allowed", key.len());
-            return Err(Error::misuse(doing, problem));
+            return Err(format!("the key has {} bytes, {MAX_NAME_BYTES} are allowed", key.len()));
         }
         Ok(())
     }
@@ -272,9 +301,9 @@ pub enum GateOrdered {
 
 #[async_trait]
 pub trait Gates: Send + Sync {
-    /// Notes which gates there are, and who passes them. Gates that were declared by other configurations stay. Where a gate is
-    /// divided otherwise than before, what no unit passes any more is opened.
-    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()>;
+    /// Notes which gates there are, and who passes them. What other configurations declared about their places stays. What no unit
+    /// passes any more is opened: where a gate is divided otherwise than before, and where no place is left.
+    async fn declare_gates(&self, declared: &GateDeclarations, at: Timestamp) -> Result<()>;
 
     /// Adds rows for open gates and keys that have none.
     async fn note_gate_keys(&self, keys: &[(&str, &str)]) -> Result<()>;

@@ -90,8 +90,8 @@ pub use figures::{Activity, ActivityCount, Figures, LagCount, TIME_BOUNDS_US};
 pub use gate_claims::{ClaimGateWrites, ClaimGates, GatePass, GatePermit, LetThrough, StartWindow};
 pub use gate_results::{EndedPermit, GateResultWrites, GateResults, PassedGates};
 pub use gates::{
-    DeclaredGate, GateOrder, GateOrdered, GatePlace, GateRecord, GateRule, GateRules, Gates,
-    MAX_WAITING_BEHIND, PermitHolder, gate_name,
+    DeclaredGate, GateDeclarations, GateOrder, GateOrdered, GatePlace, GateRecord, GateRule,
+    GateRules, Gates, MAX_WAITING_BEHIND, PermitHolder, gate_name,
 };
 pub use groups::{ClaimedGroup, GroupClaim};
 pub use items::{

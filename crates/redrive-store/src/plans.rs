@@ -173,6 +173,10 @@ impl PlanRecord {
             PlanOrder::Undo | PlanOrder::Pause | PlanOrder::Resume | PlanOrder::Abort => {}
         }
         self.move_on(order.event(), by.at).map_err(|_| PlanChange::Refused(before))?;
+        let stopped = |word: &str| {
+            let reason = by.reason.as_deref().map(|reason| format!(": {reason}"));
+            Some(format!("{word} by {}{}", by.actor, reason.unwrap_or_default()))
+        };
         match order {
             PlanOrder::Apply(settings) => {
                 self.settings = *settings;
@@ -180,14 +184,13 @@ impl PlanRecord {
                 self.reason = self.reason.take().or_else(|| by.reason.clone());
             }
             // The pace starts slowly again.
-            PlanOrder::Resume => self.timing.ramp_from = None,
-            PlanOrder::Abort => {
-                let reason = by.reason.as_deref().map(|reason| format!(": {reason}"));
-                let reason = reason.unwrap_or_default();
-                self.stop_reason = Some(format!("aborted by {}{reason}", by.actor));
+            PlanOrder::Resume => (self.timing.ramp_from, self.stop_reason) = (None, None),
+            PlanOrder::Abort => self.stop_reason = stopped("aborted"),
+            PlanOrder::Pause => self.stop_reason = stopped("paused"),
+            PlanOrder::Undo => {
+                self.undo_unit = (self.counts.pending > 0).then_some(0);
+                self.stop_reason = self.stop_reason.take().filter(|_| before != PlanStatus::Paused);
             }
-            PlanOrder::Undo => self.undo_unit = (self.counts.pending > 0).then_some(0),
-            PlanOrder::Pause => {}
         }
         if !matches!(order, PlanOrder::Pause | PlanOrder::Abort) {
             self.ordered_by = Some(by.actor.clone());
@@ -335,6 +338,11 @@ impl PlanRecord {
         Ok(())
     }
 
+    /// The entry of a draft that is removed.
+    pub fn discarded(&self, by: &Operator) -> JournalEntry {
+        self.entry("discard", &json!({ "reason": by.reason }), by.at, &by.actor)
+    }
+
     fn entry(&self, word: &str, details: &Value, at: Timestamp, actor: &str) -> JournalEntry {
         plan_entry(self.id, word, details, at, actor)
     }
@@ -477,8 +485,8 @@ pub trait Plans: Send + Sync {
     async fn freeze_plan(&self, id: PlanId, at: Timestamp) -> Result<Written>;
 
     /// Removes up to `limit` units of a draft, and the draft once it has none. Returns whether units are left. A draft of which
-    /// units were removed cannot be applied.
-    async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool>;
+    /// units were removed cannot be applied. Journal action `plan.discard`.
+    async fn discard_plan(&self, id: PlanId, limit: u32, by: &Operator) -> Result<bool>;
 
     /// Plans by id; unknown ids are omitted.
     async fn plans_by_id(&self, ids: &[PlanId]) -> Result<Vec<PlanRecord>>;

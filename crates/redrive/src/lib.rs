@@ -225,11 +225,11 @@ pub use redrive_retry::{
 };
 #[cfg(feature = "engine")]
 pub use redrive_store::{
-    AuditContext, Categories, DeadCause, DeclaredGate, GatePlace, GateRule, InvalidRun, ItemGroup,
-    ItemRecord, Lane, NewItem, NewPipelineRun, NewRun, Operator, PartitionAction, PartitionRecord,
-    PipelineAction, PipelineChange, PipelineRunRecord, PruneFilter, PrunedSamples, RunChange,
-    RunRecord, SampleChange, SampleRecord, Selection, SourcePosition, StageCount, StageStats,
-    Store, SubmittedRun, Verdict,
+    AuditContext, Categories, DeadCause, DeclaredGate, GateDeclarations, GatePlace, GateRule,
+    InvalidRun, ItemGroup, ItemRecord, Lane, NewItem, NewPipelineRun, NewRun, Operator,
+    PartitionAction, PartitionRecord, PipelineAction, PipelineChange, PipelineRunRecord,
+    PruneFilter, PrunedSamples, RunChange, RunRecord, SampleChange, SampleRecord, Selection,
+    SourcePosition, StageCount, StageStats, Store, SubmittedRun, Verdict,
 };
 #[cfg(feature = "engine")]
 pub use store_url::{InvalidStoreUrl, PostgresUrl, StoreUrl};

@@ -14,7 +14,9 @@ use redrive_engine::{
     Source, Stage, StreamHandler, StreamSpec, UploadObserver, UploadPlan, ValidationHandler,
     ValidationRules, WorkerLimits, build_uploader, traces::Traces,
 };
-use redrive_store::{Categories, DeclaredGate, GatePlace, GateRule, Store, UnitKind, WorkerId};
+use redrive_store::{
+    Categories, DeclaredGate, GateDeclarations, GatePlace, GateRule, Store, UnitKind, WorkerId,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -78,30 +80,29 @@ fn gate_rule(declared: &config::GateConfig) -> GateRule {
 }
 
 /// The gates of a configuration, with all places whose units pass them.
-pub fn declared_gates(config: &config::Config) -> Vec<DeclaredGate> {
+pub fn declared_gates(config: &config::Config) -> GateDeclarations {
     let place = |kind, place: &str| GatePlace { kind, place: place.to_owned() };
-    let places = |gate: &config::GateConfig| {
-        let queues = config.queues.iter().filter(|queue| queue.gates.contains(gate));
-        let queues = queues.map(|queue| place(UnitKind::Run, &queue.name));
-        let sources = config.sources.iter().filter(|source| source.gates.contains(gate));
-        let sources = sources.map(|source| place(UnitKind::Partition, &source.name));
-        let stages = config.pipelines.iter().flat_map(|pipeline| {
-            let stages = pipeline.stages.iter().filter(|stage| stage.gates.contains(gate));
-            let named = |stage: &config::StageConfig| format!("{}/{}", pipeline.name, stage.name);
-            stages.map(move |stage| place(UnitKind::Sample, &named(stage)))
-        });
-        let uploads = config.uploads.iter().filter(|upload| upload.gates.contains(gate));
-        let uploads = uploads.map(|upload| place(UnitKind::Item, &upload.name));
-        queues.chain(sources).chain(stages).chain(uploads).collect()
+    let queues = config.queues.iter().map(|it| (place(UnitKind::Run, &it.name), &it.gates));
+    let sources = config.sources.iter().map(|it| (place(UnitKind::Partition, &it.name), &it.gates));
+    let stages = config.pipelines.iter().flat_map(|pipeline| {
+        let named = |stage: &config::StageConfig| format!("{}/{}", pipeline.name, stage.name);
+        let stages = pipeline.stages.iter();
+        stages.map(move |it| (place(UnitKind::Sample, &named(it)), &it.gates))
+    });
+    let uploads = config.uploads.iter().map(|it| (place(UnitKind::Item, &it.name), &it.gates));
+    let places: Vec<_> = queues.chain(sources).chain(stages).chain(uploads).collect();
+    let declare = |gate: &config::GateConfig| {
+        let passed = places.iter().filter(|(_, gates)| gates.contains(gate));
+        DeclaredGate {
+            name: gate.name.clone(),
+            per: gate.per.clone(),
+            key: gate.key.clone(),
+            limits: gate.settings.limits_in_words(),
+            places: passed.map(|(place, _)| place.clone()).collect(),
+        }
     };
-    let declare = |gate: &config::GateConfig| DeclaredGate {
-        name: gate.name.clone(),
-        per: gate.per.clone(),
-        key: gate.key.clone(),
-        limits: gate.settings.limits_in_words(),
-        places: places(gate),
-    };
-    config.gates.iter().map(declare).collect()
+    let gates = config.gates.iter().map(declare).collect();
+    GateDeclarations { gates, places: places.into_iter().map(|(place, _)| place).collect() }
 }
 
 pub fn build_notifier(

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use redrive::{
     Engine, Pipeline, PipelineRunRecord, PipelineStatus, Stopper, Until, build_pipeline,
     config::{self, Config},
+    declared_gates,
 };
 
 use super::{
@@ -57,6 +58,7 @@ impl<'a> RunnablePipeline<'a> {
         let engine = Engine::new(ops.store().clone())
             .with_jitter_seed(self.config.jitter_seed)
             .with_traces(context.traces())
+            .with_gates(declared_gates(self.config))
             .with_pipeline(pipeline);
         let progress = PipelineProgressDisplay::start(run, self.file, ops.store().clone(), context);
         let (stopper, stop) = Stopper::new();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use redrive::{
-    Backoff, Code, Failure, HumanDuration, Jitter, JitterSeed, Policy, PolicyOverrides, PolicySpec,
-    Unit,
+    Backoff, Cause, Code, Failure, HumanDuration, Jitter, JitterSeed, Policy, PolicyOverrides,
+    PolicySpec, Unit, named,
 };
 use redrive_ops::{KnownPolicies, Waits, parse_max_attempts, views::WaitView, words::rounded};
 use serde::Serialize;
@@ -117,8 +117,16 @@ pub(crate) fn run(
     let start = args.preset.as_deref().map(|name| only(policies, name)).transpose()?;
     let in_call_retries = start.and_then(|start| start.in_call_retries);
     let policy = policy(&args, start.map(|start| &start.policy))?;
-    let failure = args.code.map(|code| Failure::reported(None, code, ""));
-    let policy = failure.map_or(policy.clone(), |failure| policy.for_failure(&failure).clone());
+    let failure = args.code.map(failure_of);
+    let policy = match &failure {
+        Some(failure) => policy.for_failure(failure).clone(),
+        None => policy,
+    };
+    if let Some(reason) = failure.and_then(|failure| policy.spec().retriable.refuses(&failure)) {
+        context.output.list(std::iter::empty::<WaitRow>())?;
+        context.output.footer(&format!("gives up when attempt 1 fails ({reason})"))?;
+        return Ok(());
+    }
     let waits_ahead = Waits::new(&policy, in_call_retries, seed, &args.unit, args.attempts);
     let end = waits_ahead.end;
     let waits = WaitRow::all(&waits_ahead);
@@ -132,6 +140,18 @@ pub(crate) fn run(
         context.output.footer(&end)?;
     }
     Ok(())
+}
+
+/// A failure with a code, as it happens by itself: some codes have an origin of their own.
+fn failure_of(code: Code) -> Failure {
+    match &code {
+        Code::Name(name) if name == named::TIMEOUT => Failure::timeout(""),
+        Code::Name(name) if name == named::SPAWN => Failure::spawn(""),
+        Code::Name(name) if name == named::LOST_WORKER => {
+            Failure::named(named::LOST_WORKER, Cause::LostWorker, "")
+        }
+        _ => Failure::reported(None, code, ""),
+    }
 }
 
 fn policy(args: &PolicyScheduleArgs, start: Option<&Policy>) -> Result<Policy, CommandError> {

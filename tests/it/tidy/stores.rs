@@ -34,7 +34,6 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (POSTGRES, "insert_keyless_runs.sql", "SQLite takes one run at a time, with or without a key"),
     (POSTGRES, "queue_stats.sql", "SQLite counts what changed since it last did"),
     (POSTGRES, "record_causes.sql", "SQLite counts a batch in memory and writes it row by row"),
-    (SQLITE, "has_permits.sql", "SQLite ends one permit at a time"),
     (SQLITE, "place_of_unit.sql", "PostgreSQL's record_causes does it itself"),
     (SQLITE, "count_cause.sql", "PostgreSQL's record_causes does it itself"),
     (SQLITE, "insert_cause.sql", "PostgreSQL's record_causes does it itself"),

@@ -71,7 +71,7 @@ impl Fixture {
             limits: gates[0].settings.limits_in_words(),
             places: vec![GatePlace { kind, place: place.to_owned() }],
         };
-        self.store.declare_gates(&[declared], at(0)).await.expect("declared");
+        self.store.declare_gates(&vec![declared].into(), at(0)).await.expect("declared");
     }
 
     async fn judge_behind(
@@ -281,7 +281,7 @@ pub async fn a_gate_that_is_divided_otherwise_strands_nothing(f: &Fixture) {
             places: vec![place],
             ..DeclaredGate::default()
         };
-        f.store.declare_gates(&[declared], at(5)).await.expect("declared");
+        f.store.declare_gates(&vec![declared].into(), at(5)).await.expect("declared");
     };
     declare(Some("customer"), Some("/model")).await;
     assert_eq!(f.status_of("acme").await, GateStatus::Open, "nothing answers for its probe");

@@ -56,7 +56,7 @@ impl<'a> Walker<'a> {
         let place = GatePlace { kind: UnitKind::Run, place: name.clone() };
         let gate =
             DeclaredGate { name: name.clone(), places: vec![place], ..DeclaredGate::default() };
-        f.store.declare_gates(&[gate], at(0)).await.expect("declared");
+        f.store.declare_gates(&vec![gate].into(), at(0)).await.expect("declared");
         let gates = Arc::new([GateRule { name: name.clone(), is_keyed: false, settings }]);
         let model = GateModel::new(settings, WORKERS);
         Self { f, name, gates, model, claimed: vec![None; WORKERS] }

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::{Decision, Failure, GateSettings, GateStatus, GateTrip, RunId};
 use redrive_store::{
-    Categories, ClaimRequest, ClaimedRun, DeclaredGate, GateOrder, GateOrdered, GatePlace,
-    GateRecord, GateRule, GateRules, JournalFilter, LeaseRef, LeaseRelease, Leased, PassedGates,
-    PermitHolder, RunCompletion, RunFinish, UnitKind, WorkerId, Written,
+    Categories, ClaimRequest, ClaimedRun, DeclaredGate, GateDeclarations, GateOrder, GateOrdered,
+    GatePlace, GateRecord, GateRule, GateRules, JournalFilter, LeaseRef, LeaseRelease, Leased,
+    PassedGates, PermitHolder, RunCompletion, RunFinish, UnitKind, WorkerId, Written,
 };
 
 use super::{
@@ -69,7 +69,7 @@ impl Fixture {
             ..DeclaredGate::default()
         });
         let declared: Vec<DeclaredGate> = declared.collect();
-        self.store.declare_gates(&declared, at(0)).await.expect("declared");
+        self.store.declare_gates(&declared.into(), at(0)).await.expect("declared");
     }
 
     async fn end_behind(
@@ -266,6 +266,30 @@ pub async fn two_rates_waste_no_start_times(f: &Fixture) {
     assert_eq!(starts.len(), 13, "all can start within a quarter of a second");
     let early = starts.iter().take(10).filter(|(category, _)| *category == "acme").count();
     assert_eq!(early, 1, "keys that can start at once do not wait for acme: {starts:?}");
+}
+
+// GAT-1
+pub async fn a_gate_that_its_places_leave_opens(f: &Fixture) {
+    let gate = |queue: &str| {
+        let places = vec![GatePlace { kind: UnitKind::Run, place: queue.to_owned() }];
+        DeclaredGate { name: "api".to_owned(), places, ..DeclaredGate::default() }
+    };
+    for queue in ["q", "r"] {
+        f.store.declare_gates(&vec![gate(queue)].into(), at(0)).await.expect("declared");
+    }
+    let close = GateOrder::Close { until: None };
+    f.store.order_gate("api", "", &close, &operator(at(1))).await.expect("closed");
+    let leave = async |queue: &str| {
+        let left = GateDeclarations { gates: Vec::new(), places: gate(queue).places };
+        f.store.declare_gates(&left, at(2)).await.expect("declared");
+        let declared = f.store.declared_gates().await.expect("read");
+        let places: Vec<String> = declared[0].places_of(UnitKind::Run).map(str::to_owned).collect();
+        (places, f.gate("api", "").await.state.status)
+    };
+    let of_another_configuration = (vec!["r".to_owned()], GateStatus::Closed);
+    assert_eq!(leave("q").await, of_another_configuration);
+    assert_eq!(leave("q").await, of_another_configuration);
+    assert_eq!(leave("r").await, (Vec::new(), GateStatus::Open));
 }
 
 // GAT-4: nothing would probe it.

@@ -159,6 +159,7 @@ macro_rules! conformance_tests {
                 concurrency_is_never_exceeded_over_all_claims
                 a_rate_gives_start_times_one_after_another
                 two_rates_waste_no_start_times
+                a_gate_that_its_places_leave_opens
                 a_key_that_nothing_passes_opens
                 a_trip_closes_a_gate_after_too_many_failures
                 operators_close_and_open_gates

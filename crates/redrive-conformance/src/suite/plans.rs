@@ -193,7 +193,7 @@ pub async fn a_draft_can_be_discarded(f: &Fixture) {
     f.dead_runs(3).await;
     let id = f.plan(RETRY).await;
     let kept = f.plan(RETRY).await;
-    assert!(f.store.discard_plan(id, 2).await.expect("discarded"));
+    assert!(f.store.discard_plan(id, 2, &operator(at(10))).await.expect("discarded"));
     // Interrupted here, the plan has a part of its units, and cannot be applied.
     let left = f.plan_record(id).await;
     assert_eq!((left.counts.total, left.frozen_at, f.plan_units(id).await.len()), (1, None, 1));
@@ -201,13 +201,14 @@ pub async fn a_draft_can_be_discarded(f: &Fixture) {
     assert_eq!(counts, f.store.count_plan_units(id).await.expect("read"), "no stale counts");
     let applied = f.order(id, PlanOrder::Apply(PlanSettings::default())).await;
     assert_eq!(applied, PlanChange::NotFrozen);
-    assert!(f.store.discard_plan(id, 2).await.expect("discarded"));
-    assert!(!f.store.discard_plan(id, 2).await.expect("discarded"));
+    assert!(f.store.discard_plan(id, 2, &operator(at(10))).await.expect("discarded"));
+    assert!(!f.store.discard_plan(id, 2, &operator(at(10))).await.expect("discarded"));
     assert_eq!(f.store.plans_by_id(&[id]).await.expect("read"), []);
     assert_eq!(f.plan_units(id).await, []);
+    assert_eq!(f.told_by("plan.discard").await.len(), 1);
 
     let lease = f.apply_plan(kept).await;
-    assert!(!f.store.discard_plan(kept, 10).await.expect("answered"));
+    assert!(!f.store.discard_plan(kept, 10, &operator(at(10))).await.expect("answered"));
     assert_eq!(f.plan_units(kept).await.len(), 3);
     let newest = f.store.plans_page(PlanId(i64::MAX), 10).await.expect("read");
     assert_eq!(newest.len(), 1);

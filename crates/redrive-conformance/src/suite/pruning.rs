@@ -346,7 +346,7 @@ pub async fn drafts_that_were_never_completed_are_pruned(f: &Fixture) {
     f.dead_runs(3).await;
     let (kept, id) = (f.plan(RETRY).await, f.plan(RETRY).await);
     // Interrupted here, the draft has a part of its list.
-    assert!(f.store.discard_plan(id, 2).await.expect("discarded"));
+    assert!(f.store.discard_plan(id, 2, &operator(at(10))).await.expect("discarded"));
     assert_eq!(f.prunable_plans(&older_than(at(10))).await, [], "it was made at the moment");
     let filter = older_than(at(11));
     assert_eq!(f.prunable_plans(&filter).await, [f.plan_record(id).await]);

@@ -154,6 +154,9 @@ fn a_probe_that_fails_is_not_counted_up_to_max_deferrals_in_a_row() {
     check_retry(&policy, &probe(2), &busy(), 2 * MINUTE, false);
     check_retry(&policy, &probe(3), &busy(), 2 * MINUTE, true);
     check_give_up(&policy, &probe(0), &Failure::http(404, None, ""), GiveUpReason::Final);
+    let last = |deferrals| History { counted: 8, ..probe(deferrals) };
+    check_retry(&policy, &last(2), &busy(), HOUR, false);
+    check_give_up(&policy, &last(3), &busy(), GiveUpReason::AttemptsExhausted);
     let after = judge(&policy, &probe(2), &busy());
     assert_eq!(probe(2).after(&busy(), &after), History { deferrals: 3, ..counted(1) });
 }

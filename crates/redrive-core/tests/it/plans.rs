@@ -164,18 +164,19 @@ fn too_many_failures_abort_the_plan_and_it_says_why() {
     }
     let plan = settings(Some(10), "", 0, "20%");
     check(&plan, counts(10, 9, 1, 0), None);
-    let all = "10 of 10 canary units failed again, all of the same cause; the plan aborts from 20%";
+    let all = "10 of 10 canary units failed again, each of the same cause as before; the plan aborts from 20%";
     check(&plan, counts(10, 0, 10, 0), Some(all));
-    let early = "2 of the 2 canary units that ended failed again, 1 of the same cause and 1 of another; \
+    let early = "2 of the 2 canary units that ended failed again, 1 of the same cause as before and 1 of another; \
                  the plan aborts from 20% of its 10 canary units";
     check(&plan, counts(10, 0, 1, 1), Some(early));
-    let later = "220 of 1000 units failed again, all of the same cause; the plan aborts from 20%";
+    let later = "220 of 1000 units failed again, each of the same cause as before; the plan aborts from 20%";
     check(&plan, counts(1_500, 780, 220, 0), Some(later));
     check(&plan, counts(1_500, 801, 199, 0), None);
 
     let without_canary = settings(None, "", 0, "50%");
     check(&without_canary, counts(100, 0, 9, 0), None);
-    let ten = "10 of 10 units failed again, all of the same cause; the plan aborts from 50%";
+    let ten =
+        "10 of 10 units failed again, each of the same cause as before; the plan aborts from 50%";
     check(&without_canary, counts(100, 0, 10, 0), Some(ten));
     check(&settings(None, "", 0, ""), counts(100, 0, 100, 0), None);
     // Nothing is left to protect.

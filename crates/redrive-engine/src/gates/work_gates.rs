@@ -12,7 +12,7 @@ use std::{
 use jiff::Timestamp;
 use redrive_core::{Class, Failure, History, Policy, START_HORIZON};
 use redrive_store::{
-    ClaimGates, DeclaredGate, GatePass, GateRule, GateRules, PassedGates, Result, StartWindow,
+    ClaimGates, GateDeclarations, GatePass, GateRule, GateRules, PassedGates, Result, StartWindow,
     Store,
 };
 use tokio::{sync::watch, time::Instant};
@@ -30,7 +30,7 @@ const MAX_BETWEEN_CLAIMS: Duration = Duration::from_secs(1);
 
 pub(crate) struct WorkGates {
     rules: GateRules,
-    declared: Arc<[DeclaredGate]>,
+    declared: Arc<GateDeclarations>,
     known: Arc<KnownGates>,
     /// Whether the store knows of the gates.
     is_declared: AtomicBool,
@@ -50,7 +50,7 @@ pub enum Start {
 impl WorkGates {
     pub(crate) fn new(
         rules: GateRules,
-        declared: Arc<[DeclaredGate]>,
+        declared: Arc<GateDeclarations>,
         known: Arc<KnownGates>,
     ) -> Self {
         let (is_declared, noted) = (AtomicBool::new(rules.is_empty()), Mutex::default());

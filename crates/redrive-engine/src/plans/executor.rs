@@ -14,14 +14,17 @@ use std::{
 };
 
 use jiff::Timestamp;
-use redrive_core::{MAX_PLAN_STEP, PlanBatch, PlanId, PlanStatus, PlanStep, PlanTiming};
-use redrive_retry::{Clock, Stop, SystemClock};
+use redrive_core::{MAX_PLAN_STEP, PlanBatch, PlanId, PlanStatus, PlanStep};
+use redrive_retry::{Clock, Stop, SystemClock, monotonic};
 use redrive_store::{
     Error, LeaseRef, PlanClaim, PlanEnd, PlanRecord, PlanUnit, Result, Store, UnitKind, WorkerId,
 };
 use tokio::{task::JoinSet, time::Instant};
 
-use super::settling::Settling;
+use super::{
+    held_plan::{HeldPlan, Working},
+    settling::Settling,
+};
 use crate::partitions::control::Control;
 
 /// How long a plan waits for another executor after a kill.
@@ -69,23 +72,6 @@ pub enum PlanRun {
     Elsewhere,
     /// The next unit is of this source and must be checked, and the configuration does not declare it.
     Undeclared(String),
-}
-
-/// A plan under this executor's lease.
-struct HeldPlan {
-    plan: PlanRecord,
-    /// When the plan was last read and its lease extended, on the store's clock.
-    read_at: Timestamp,
-    renewed_at: Timestamp,
-    /// The pace as this executor measured it, after its last step was committed.
-    next_at: Option<Timestamp>,
-    settling: Settling,
-    /// Errors of the store since it answered last.
-    errors: u32,
-    /// Whether its list was made with the configuration of this executor.
-    is_own: bool,
-    /// Ends what may take long.
-    stop: Option<Stop>,
 }
 
 /// When to look at a plan again.
@@ -163,7 +149,7 @@ impl PlanExecutor {
             }
             while let Some(ended) = plans.try_join_next() {
                 let Some((id, source)) = left_to_others(ended) else { continue };
-                if undeclared.insert(id, Instant::now()).is_none() {
+                if undeclared.insert(id, monotonic()).is_none() {
                     let plan = id.0;
                     tracing::warn!(
                         plan,
@@ -553,55 +539,6 @@ fn left_to_others(
         tracing::error!(error, "the execution of a plan panicked");
         None
     })
-}
-
-/// Counts a plan while its executor works at it.
-struct Working {
-    all: Arc<AtomicUsize>,
-    is_counted: bool,
-}
-
-impl Working {
-    fn new(all: Arc<AtomicUsize>) -> Self {
-        Self { all, is_counted: false }
-    }
-
-    fn set(&mut self, works: bool) {
-        match (std::mem::replace(&mut self.is_counted, works), works) {
-            (false, true) => _ = self.all.fetch_add(1, Ordering::Relaxed),
-            (true, false) => _ = self.all.fetch_sub(1, Ordering::Relaxed),
-            (true, true) | (false, false) => {}
-        }
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.set(false);
-    }
-}
-
-impl HeldPlan {
-    /// What to do if the plan runs. Times that another executor stored count, unless they are of another clock.
-    fn next_step(&self, now: Timestamp) -> Option<PlanStep> {
-        let PlanRecord { settings, counts, timing, status, .. } = &self.plan;
-        let known = settings.timing_at(timing, now);
-        let stored = timing.next_at.filter(|at| known.next_at == Some(*at));
-        let timing = PlanTiming { next_at: stored.max(self.next_at), ..known };
-        (*status == PlanStatus::Running).then(|| settings.next_step(counts, &timing, now))
-    }
-
-    /// Whether units are changed or returned; else their outcomes are only watched.
-    fn is_executed(&self) -> bool {
-        self.plan.status == PlanStatus::Running || self.plan.undo_unit.is_some()
-    }
-
-    /// Takes over what the store answered; false if the lease is lost.
-    fn read(&mut self, plan: Option<PlanRecord>, now: Timestamp) -> bool {
-        let Some(plan) = plan else { return false };
-        (self.plan, self.read_at) = (plan, now);
-        true
-    }
 }
 
 fn after(now: Timestamp, wait: Duration) -> Timestamp {

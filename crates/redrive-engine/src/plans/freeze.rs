@@ -141,7 +141,7 @@ pub async fn freeze_plan(
     let Some(id) = id else { return Ok(None) };
     if !changes {
         // Too many units were refused to keep them in memory until one could be changed.
-        while store.discard_plan(id, PAGE).await? {}
+        while store.discard_plan(id, PAGE, &plan.by).await? {}
         return Ok(None);
     }
     let _ = store.freeze_plan(id, plan.by.at).await?;

@@ -2,11 +2,13 @@
 //!
 //! - `freeze`: makes the list of units of a plan
 //! - `executor`: applies, watches and undoes plans under leases
+//! - `held_plan`: a plan under the lease of an executor
 //! - `settling`: when and where to look for outcomes
 //! - `waits`: why pending units of a plan cannot end
 
 mod executor;
 mod freeze;
+mod held_plan;
 mod settling;
 mod waits;
 

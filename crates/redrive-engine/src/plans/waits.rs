@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use redrive_core::{PipelineStatus, PlanStatus};
+use redrive_core::{PipelineStatus, PlanStatus, Unit};
 use redrive_store::{PlanOutcome, PlanRecord, PlanUnit, Result, Store, UnitKind};
 
 use crate::partitions::control::Control;
@@ -53,9 +53,15 @@ pub async fn plan_waits_for(
     let pending = store.plan_units_page(plan.id, Some(PlanOutcome::Pending), 0, UNITS).await?;
     let ids: Vec<i64> = pending.iter().map(|unit| unit.unit_id).collect();
     let (mut of_places, mut of_runs) = (BTreeMap::<String, u64>::new(), BTreeMap::new());
+    let (mut paused, mut first_paused) = (0, None);
     for unit in store.units_by_id(kind, &ids).await? {
         let place = match unit {
             PlanUnit::Run(run) => run.queue,
+            PlanUnit::Partition(partition) if partition.paused().is_some() => {
+                paused += 1;
+                first_paused.get_or_insert(Unit::Partition(partition.key));
+                continue;
+            }
             PlanUnit::Partition(partition) => partition.key.source().to_owned(),
             PlanUnit::Item(item) => item.group.upload,
             PlanUnit::Sample(sample) => {
@@ -66,6 +72,15 @@ pub async fn plan_waits_for(
         *of_places.entry(place).or_default() += 1;
     }
     let mut waits: BTreeMap<String, u64> = BTreeMap::new();
+    if let Some(unit) = first_paused {
+        let todo = match paused {
+            1 => format!("an operator paused the partition: `redrive state resume {unit}`"),
+            _ => format!(
+                "an operator paused the partitions; the first: `redrive state resume {unit}`"
+            ),
+        };
+        waits.insert(todo, paused);
+    }
     let runs: Vec<_> = of_runs.keys().copied().collect();
     for run in store.pipeline_runs_by_id(&runs).await? {
         let (id, status, units) = (run.id, run.progress.status, of_runs.get(&run.id));

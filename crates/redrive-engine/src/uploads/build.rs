@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_store::{DeclaredGate, GateRules, Store};
+use redrive_store::{GateDeclarations, GateRules, Store};
 
 use crate::{
     InvalidHttp,
@@ -22,7 +22,7 @@ pub struct UploadPlan {
     pub observer: Option<UploadObserver>,
     pub traces: Traces,
     pub gates: GateRules,
-    pub declared_gates: Vec<DeclaredGate>,
+    pub declared_gates: GateDeclarations,
 }
 
 /// An uploader that sends items by HTTP: with retries, unless they are disabled.

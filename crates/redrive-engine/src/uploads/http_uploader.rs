@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redrive_core::{AttemptNumber, Cause, Failure, ItemId, Unit, named};
-use redrive_store::{DeclaredGate, GateRules, ItemGroup, ItemRecord, Store, WorkerId};
+use redrive_store::{GateDeclarations, GateRules, ItemGroup, ItemRecord, Store, WorkerId};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
@@ -60,7 +60,7 @@ pub struct HttpUploader {
     observer: UploadObserver,
     traces: Traces,
     gates: GateRules,
-    declared_gates: Arc<[DeclaredGate]>,
+    declared_gates: Arc<GateDeclarations>,
 }
 
 impl HttpUploader {
@@ -100,7 +100,7 @@ impl HttpUploader {
     }
 
     /// Lets items pass gates, with their group as the key. The gates are declared with all places whose units pass them.
-    pub fn with_gates(self, gates: GateRules, declared: Vec<DeclaredGate>) -> Self {
+    pub fn with_gates(self, gates: GateRules, declared: GateDeclarations) -> Self {
         Self { gates, declared_gates: declared.into(), ..self }
     }
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use redrive_core::JitterSeed;
 use redrive_retry::{Clock, NoRandomness, Stop, Stopper, SystemClock, random_u64};
 use redrive_store::{
-    DeclaredGate, GatePlace, NewRun, Result, Store, SubmittedRun, UnitKind, WorkerId,
+    DeclaredGate, GateDeclarations, GatePlace, NewRun, Result, Store, SubmittedRun, UnitKind,
+    WorkerId,
 };
 use tokio::task::JoinSet;
 
@@ -47,7 +48,7 @@ pub struct Engine {
     sources: BTreeMap<String, Source>,
     pipelines: BTreeMap<String, Pipeline>,
     notifiers: BTreeMap<String, Notifier>,
-    gates: Vec<DeclaredGate>,
+    gates: GateDeclarations,
 }
 
 impl Engine {
@@ -63,7 +64,7 @@ impl Engine {
             sources: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             notifiers: BTreeMap::new(),
-            gates: Vec::new(),
+            gates: GateDeclarations::default(),
         }
     }
 
@@ -103,7 +104,7 @@ impl Engine {
 
     /// Declares gates with all places whose units pass them, also those that other engines serve. Gates that are not declared
     /// so have the queues, sources and stages of this engine as their places.
-    pub fn with_gates(self, gates: Vec<DeclaredGate>) -> Self {
+    pub fn with_gates(self, gates: GateDeclarations) -> Self {
         Self { gates, ..self }
     }
 
@@ -170,6 +171,7 @@ impl Engine {
             declared_gates: self.declared_gates().into(),
             known_gates: Arc::default(),
         };
+        self.declare_gates(&context).await;
         let mut reapers = Reapers::default();
         let mut loops = JoinSet::new();
         for queue in self.queues.values() {
@@ -192,7 +194,7 @@ impl Engine {
             notifications.push(worker_loop(queue, &mut reapers.runs, &context));
         }
         let (reaper_stopper, reaper_stop) = Stopper::new();
-        if !context.declared_gates.is_empty() {
+        if !context.declared_gates.gates.is_empty() {
             let known = context.known_gates.clone();
             tokio::spawn(known.follow(self.store.clone(), reaper_stop.clone()));
         }
@@ -229,7 +231,26 @@ impl Engine {
         self.release_handlers().await;
     }
 
-    fn declared_gates(&self) -> Vec<DeclaredGate> {
+    /// Tells the store which gates the units of a configuration no longer pass. Those that they pass are declared with the first
+    /// claim, also if this fails.
+    async fn declare_gates(&self, context: &WorkContext) {
+        if self.gates.places.is_empty() {
+            return;
+        }
+        let declare = async {
+            let (known, own) = (self.store.declared_gates().await?, &context.declared_gates);
+            if known.is_empty() && own.gates.is_empty() {
+                return Ok(());
+            }
+            self.store.declare_gates(own, self.clock.now()).await
+        };
+        if let Err(error) = declare.await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot declare the gates; the first claim tries again");
+        }
+    }
+
+    fn declared_gates(&self) -> GateDeclarations {
         let queues =
             self.queues.values().map(|it| (UnitKind::Run, it.name.clone(), &it.gates, None));
         let sources =
@@ -239,10 +260,12 @@ impl Engine {
             let stages = pipeline.stages.iter();
             stages.map(move |it| (UnitKind::Sample, place(it), &it.gates, it.gate_key.clone()))
         });
-        let mut gates = self.gates.clone();
+        let GateDeclarations { mut gates, mut places } = self.gates.clone();
         for (kind, place, rules, key) in queues.chain(sources).chain(stages) {
+            let place = GatePlace { kind, place };
+            places.push(place.clone());
             for rule in rules.iter() {
-                let place = GatePlace { kind, place: place.clone() };
+                let place = place.clone();
                 match gates.iter_mut().find(|gate| gate.name == rule.name) {
                     Some(gate) if gate.places.contains(&place) => {}
                     Some(gate) => gate.places.push(place),
@@ -256,7 +279,7 @@ impl Engine {
                 }
             }
         }
-        gates
+        GateDeclarations { gates, places }
     }
 
     /// Releases handlers after all loops have ended: loops may share a handler.

@@ -9,8 +9,8 @@ use redrive_core::{
 };
 use redrive_retry::Clock;
 use redrive_store::{
-    AttemptRecord, DeclaredGate, ExpiredLease, GateRules, LeaseRef, LeaseRelease, Leased, MAX_PAGE,
-    Result, Store, UnitRow, WorkerId, Written,
+    AttemptRecord, ExpiredLease, GateDeclarations, GateRules, LeaseRef, LeaseRelease, Leased,
+    MAX_PAGE, Result, Store, UnitRow, WorkerId, Written,
 };
 
 use crate::{
@@ -31,7 +31,7 @@ pub(crate) struct WorkContext {
     pub(crate) traces: Traces,
     /// Shared by all sources, because they may share a disk.
     pub(crate) fit_trials: Arc<FitTrials>,
-    pub(crate) declared_gates: Arc<[DeclaredGate]>,
+    pub(crate) declared_gates: Arc<GateDeclarations>,
     pub(crate) known_gates: Arc<KnownGates>,
 }
 

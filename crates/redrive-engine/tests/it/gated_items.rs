@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::GateSettings;
+use redrive_core::{GateSettings, GateStatus};
 use redrive_engine::{
     Clock, HttpUpload, HttpUploader, RawSink, SystemClock, UploadEvent, UploadReport,
     UploadRequest, Uploader, reference_content,
@@ -107,7 +107,7 @@ impl GatedGroup {
 
     /// The period of the gate is over, so the next item is a probe.
     async fn close_until_now(&self) {
-        self.store.declare_gates(&[declared()], SystemClock.now()).await.unwrap();
+        self.store.declare_gates(&vec![declared()].into(), SystemClock.now()).await.unwrap();
         let close = GateOrder::Close { until: Some(SystemClock.now()) };
         self.store.order_gate("api", "", &close, &ada()).await.unwrap();
     }
@@ -128,7 +128,7 @@ impl GatedGroup {
         let rejected: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let log = rejected.clone();
         let uploader = HttpUploader::new(http, self.store.clone(), content).unwrap();
-        let uploader = uploader.with_gates(gates, vec![declared()]);
+        let uploader = uploader.with_gates(gates, vec![declared()].into());
         let uploader = uploader.with_observer(Arc::new(move |event| {
             if let UploadEvent::Rejected(..) = event {
                 log.lock().unwrap().push(Instant::now());
@@ -168,7 +168,9 @@ async fn items_that_a_closing_keeps_back_do_not_block_the_probe() {
     let (report, _) = tiles.send(Duration::from_millis(300)).await;
     assert_eq!(tiles.arrived(), names(0..12), "each once: {report:?}");
     let gate = tiles.gate().await;
-    assert!(gate.is_open() && gate.held.all == 0, "{gate:?}");
+    // With more than four items on their way when it closed, too few are left to open it.
+    let opens = [GateStatus::Open, GateStatus::Ramping].contains(&gate.state.status);
+    assert!(opens && gate.held.all == 0, "{gate:?}");
 }
 
 // GAT-4

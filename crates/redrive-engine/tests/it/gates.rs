@@ -240,7 +240,7 @@ async fn a_gate_that_is_closed_by_command_keeps_only_its_own_queues_back() {
         places: vec![place],
         ..redrive_store::DeclaredGate::default()
     };
-    store.declare_gates(&[declared], now).await.unwrap();
+    store.declare_gates(&vec![declared].into(), now).await.unwrap();
     let by = redrive_store::Operator { actor: "ann".to_owned(), at: now, reason: None };
     let close = redrive_store::GateOrder::Close { until: None };
     store.order_gate("api", "", &close, &by).await.unwrap();

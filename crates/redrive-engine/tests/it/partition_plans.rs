@@ -16,6 +16,8 @@ use redrive_store::{
     PlanOutcome, PlanRecord, PlanUnit, PlannedUnit, Selection, Store, WorkerId,
 };
 
+use crate::plans::pass;
+
 const RETRY: PartitionAction = PartitionAction::Retry { clear_terminal: false, lane: Lane::Fresh };
 
 struct World {
@@ -139,7 +141,7 @@ async fn a_plan_over_several_sources_goes_on_where_the_next_is_declared() {
         stoppers.push(stopper);
     };
     start("a", &["ads"]);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    pass(Duration::from_secs(60)).await;
     let plan = world.record(id).await;
     assert_eq!((plan.status, plan.counts.changed), (PlanStatus::Running, 2));
     let why = waits(&world, id, &["ads"]).await.unwrap();
@@ -147,7 +149,7 @@ async fn a_plan_over_several_sources_goes_on_where_the_next_is_declared() {
     assert_eq!(waits(&world, id, &["ads", "web"]).await, None);
 
     start("b", &["web"]);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    pass(Duration::from_secs(60)).await;
     let plan = world.record(id).await;
     assert_eq!((plan.status, plan.counts.changed), (PlanStatus::Done, 5));
 }

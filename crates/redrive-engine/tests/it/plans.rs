@@ -30,7 +30,7 @@ const RETRY: PlanAction = PlanAction::Run(RunAction::Retry);
 const LEASE: Duration = Duration::from_secs(5);
 
 /// Lets virtual time pass.
-async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
 }
 
@@ -192,7 +192,10 @@ async fn a_canary_that_fails_leaves_the_rest_unchanged() {
     let plan = world.until(id, true, |plan| plan.status != PlanStatus::Running).await;
     assert_eq!(plan.status, PlanStatus::Aborted);
     let why = plan.stop_reason.unwrap();
-    assert!(why.contains("of 10 canary units failed again, all of the same cause"), "{why}");
+    assert!(
+        why.contains("of 10 canary units failed again, each of the same cause as before"),
+        "{why}"
+    );
     let plan = world.until(id, true, |plan| plan.counts.pending == 0).await;
     assert_eq!((plan.counts.changed, plan.counts.same_cause, plan.counts.rest()), (10, 10, 1_990));
     assert_eq!(world.states().await, BTreeMap::from([("error, given up", 2_000)]));

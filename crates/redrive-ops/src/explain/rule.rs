@@ -84,9 +84,7 @@ impl UnitPolicy {
         }
         if !attempt.counted {
             let deferral = match attempt.asked {
-                None if attempt.class.as_deref() != Some("rate_limited") => {
-                    format!("probe of a gate, not counted: wait {}", human(delay))
-                }
+                None => format!("probe of a gate, not counted: wait {}", human(delay)),
                 asked => format!("{}, not counted", asked_for(asked, delay)),
             };
             let most = self.spec().map(|spec| spec.max_deferrals);

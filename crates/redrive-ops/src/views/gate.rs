@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use redrive_core::{GateStatus, summary};
-use redrive_store::{DeclaredGate, GateRecord, MAX_WAITING_BEHIND, gate_name};
+use redrive_store::{DeclaredGate, GateOrder, GateRecord, MAX_WAITING_BEHIND, gate_name};
 use serde::Serialize;
 
 use crate::words::{apart, shell_word};
@@ -73,8 +73,14 @@ impl GateView {
     /// may be opened whatever divides the gate now.
     pub fn check_key(&self, key: Option<&str>) -> Result<(), String> {
         let gate = &self.gate;
+        key.map_or(Ok(()), GateOrder::check)?;
         match (&self.per, key) {
-            (Some(per), None) => Err(format!("gate {gate} is divided by {per}: name the {per}")),
+            (Some(per), None) => Err(format!(
+                "gate {gate} is divided by {per}: name the {per}, or '' for units without"
+            )),
+            (Some(per), Some(key)) if key == no_key(per) => {
+                Err(format!("{key:?} means units without a {per}: their key is ''"))
+            }
             (None, Some(key)) if !key.is_empty() && self.status == GateStatus::Open.name() => {
                 Err(format!("gate {gate} is not divided: it has no key {key:?}"))
             }
@@ -90,7 +96,7 @@ impl GateView {
     pub fn key_in_words(&self) -> String {
         match (&self.key, &self.per) {
             (Some(key), _) => key.clone(),
-            (None, Some(per)) => format!("(no {per})"),
+            (None, Some(per)) => no_key(per),
             (None, None) => String::new(),
         }
     }
@@ -107,27 +113,33 @@ impl GateView {
     }
 }
 
+/// The key of units that have none, in words.
+fn no_key(per: &str) -> String {
+    format!("(no {per})")
+}
+
 /// `it waits for gate ads-api/acme, closed until 12:30, for 5m more, because of run:7: 429: slow down`; `None` for an open gate
 /// without limits.
 pub(crate) fn gate_obstacle(
     row: &GateRecord,
-    limits: Option<&str>,
+    declared: Option<&DeclaredGate>,
     now: Timestamp,
 ) -> Option<String> {
     let (state, name) = (&row.state, row.name());
     let how = match (state.status, state.closed_until) {
         (GateStatus::Open, _) => {
-            return limits
-                .map(|limits| format!("it passes gate {name}, which lets {limits} through"));
+            let limits = declared?.limits.as_ref()?;
+            return Some(format!("it passes gate {name}, which lets {limits} through"));
         }
         (GateStatus::Closed, Some(until)) if until > now => {
             format!("closed until {until}, for {} more", apart(now, until))
         }
         (GateStatus::Closed, Some(_)) => "about to let a probe through".to_owned(),
         (GateStatus::Closed, None) => {
-            let words = [row.gate.as_str(), row.key.as_str()].into_iter();
-            let words: Vec<String> =
-                words.filter(|word| !word.is_empty()).map(shell_word).collect();
+            let is_divided = declared.is_some_and(|gate| gate.per.is_some());
+            let key = (is_divided || !row.key.is_empty()).then(|| shell_word(&row.key));
+            let words = [Some(shell_word(&row.gate)), key].into_iter().flatten();
+            let words: Vec<String> = words.collect();
             format!("closed until `redrive gate open {}` opens it", words.join(" "))
         }
         (GateStatus::Probing, _) => "which waits for the result of its probe".to_owned(),

@@ -104,7 +104,7 @@ async fn a_verdict_that_waits_for_its_gate_has_not_locked_its_cause() {
     let rules = Arc::new([GateRule { name: "api".to_owned(), is_keyed: false, settings }]);
     let finish = failed(&store, "run-2", Some(PassedGates { rules, key: String::new() })).await;
     let gate = DeclaredGate { name: "api".to_owned(), ..DeclaredGate::default() };
-    store.declare_gates(&[gate], at(5)).await.unwrap();
+    store.declare_gates(&vec![gate].into(), at(5)).await.unwrap();
 
     let other = database.raw().await;
     let lock = "SELECT pg_advisory_xact_lock(1734440037, hashtext('api'))";

@@ -179,7 +179,10 @@ pub(super) fn banners(plan: &PlanRecord, view: &PlanView, now: Timestamp) -> Mar
     let by = plan.ordered_by.as_deref().unwrap_or_default();
     html! {
         @if let Some(why) = &view.stop_reason {
-            p.next.warn { @if plan.started_at.is_none() { "Discarded: " } @else { "Aborted: " } (why) }
+            p.next.warn {
+                @if plan.status == PlanStatus::Paused {} @else if plan.started_at.is_none() { "Discarded: " } @else { "Aborted: " }
+                (why)
+            }
         }
         @if plan.status == PlanStatus::Undone {
             p.next.warn {

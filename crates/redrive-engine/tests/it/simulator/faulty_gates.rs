@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_store::{
-    DeclaredGate, GateOrder, GateOrdered, GateRecord, Gates, Operator, PermitHolder, Result,
+    DeclaredGate, GateDeclarations, GateOrder, GateOrdered, GateRecord, Gates, Operator,
+    PermitHolder, Result,
 };
 
 use super::faulty_store::FaultyStore;
 
 #[async_trait]
 impl Gates for FaultyStore {
-    async fn declare_gates(&self, gates: &[DeclaredGate], at: Timestamp) -> Result<()> {
+    async fn declare_gates(&self, gates: &GateDeclarations, at: Timestamp) -> Result<()> {
         self.call("declare_gates", self.inner.declare_gates(gates, at)).await
     }
 

@@ -38,8 +38,8 @@ impl Plans for FaultyStore {
         .await
     }
 
-    async fn discard_plan(&self, id: PlanId, limit: u32) -> Result<bool> {
-        self.call("discard_plan", self.inner.discard_plan(id, limit)).await
+    async fn discard_plan(&self, id: PlanId, limit: u32, by: &Operator) -> Result<bool> {
+        self.call("discard_plan", self.inner.discard_plan(id, limit, by)).await
     }
 
     async fn plans_by_id(&self, ids: &[PlanId]) -> Result<Vec<PlanRecord>> {

@@ -221,7 +221,8 @@ impl Model {
             Some(max) => (self.lost + 1, Some(max)),
             None => (self.retries + 1, spec.max_attempts),
         };
-        if max.is_some_and(|max| n >= max) {
+        let is_free_probe = self.is_probe && self.deferrals < spec.max_deferrals;
+        if !is_free_probe && max.is_some_and(|max| n >= max) {
             return Due::GiveUp("attempts_exhausted");
         }
         let age = Duration::try_from(row.ended_at.duration_since(first)).unwrap_or_default();
