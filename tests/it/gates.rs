@@ -160,6 +160,22 @@ fn a_gate_that_no_place_names_any_more_is_gone() {
     }
 }
 
+// GAT-6, PLN-4
+#[test]
+fn a_plan_names_the_gate_that_keeps_its_units_back() {
+    for shop in shops() {
+        shop.folder.write("work.sh", "exit 64\n");
+        shop.submit_to("other", "bolt");
+        shop.drain();
+        gate(&shop, &["close", "all", "--reason", "maintenance"]);
+        shop.run(&["plan", "new", "retry", "--kind", "run", "--queue", "other", "-q"]).ok();
+        shop.run(&["plan", "apply", "1", "-q"]).ok();
+        let waits = shop.run(&["plan", "show", "1", "-o", "json"]).json()["waits_for"].to_string();
+        let why = "run:1 is pending: it waits for gate all, closed until `redrive gate open all` opens it";
+        assert!(waits.contains(why) && waits.contains("maintenance"), "{waits}");
+    }
+}
+
 // GAT-1, GAT-6
 #[test]
 fn units_without_a_key_have_an_empty_one() {

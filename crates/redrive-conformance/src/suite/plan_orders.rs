@@ -31,6 +31,7 @@ pub async fn a_plan_is_ordered_only_from_where_it_may(f: &Fixture) {
     assert_eq!(f.order(id, PlanOrder::Pause).await, PlanChange::Done(PlanStatus::Running));
     let paused = f.step(lease, 10, 21).await.expect("held");
     assert_eq!((paused.status, paused.counts.changed), (PlanStatus::Paused, 0));
+    assert_eq!(paused.stop_reason.as_deref(), Some("paused by ada: looks wrong"));
     let ended = f.store.end_plan(lease, &PlanEnd::Complete, at(21)).await.expect("answered");
     assert_eq!(ended.map(|plan| plan.status), Some(PlanStatus::Paused));
     assert_eq!(f.order(id, PlanOrder::Resume).await, PlanChange::Done(PlanStatus::Paused));

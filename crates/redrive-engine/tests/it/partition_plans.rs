@@ -7,7 +7,7 @@ use redrive_core::{
 };
 use redrive_engine::{
     Clock, Control, ObjectService, PartitionRules, PlanExecutor, RawSink, SteadyClock, Stopper,
-    plan_waits_for_check,
+    plan_waits_for, plan_waits_for_check,
 };
 use redrive_sqlite::{Location, SqliteOptions, SqliteStore, WriterMode};
 use redrive_store::{
@@ -49,14 +49,18 @@ impl World {
         Operator { actor: "ada".to_owned(), at: self.clock.now(), reason: None }
     }
 
-    async fn fail(&self, key: &str, why: &str) {
-        let (store, now) = (&self.store, self.clock.now());
-        let key: PartitionKey = key.parse().unwrap();
-        let action = PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh };
+    async fn change(&self, key: &PartitionKey, action: PartitionAction) {
         let command = "test".to_owned();
         let audit = AuditContext { by: self.operator(), command, filter: None, flags: Vec::new() };
         let named = [NamedPartition::from(key.clone())];
-        store.change_partitions(&action, &named, &audit).await.unwrap();
+        self.store.change_partitions(&action, &named, &audit).await.unwrap();
+    }
+
+    async fn fail(&self, key: &str, why: &str) {
+        let (store, now) = (&self.store, self.clock.now());
+        let key: PartitionKey = key.parse().unwrap();
+        self.change(&key, PartitionAction::Backfill { force_pending: false, lane: Lane::Fresh })
+            .await;
         let claim = PartitionClaim {
             gates: GateRules::default(),
             now,
@@ -152,6 +156,26 @@ async fn a_plan_over_several_sources_goes_on_where_the_next_is_declared() {
     pass(Duration::from_secs(60)).await;
     let plan = world.record(id).await;
     assert_eq!((plan.status, plan.counts.changed), (PlanStatus::Done, 5));
+}
+
+// PLN-4
+#[tokio::test(start_paused = true)]
+async fn a_plan_names_the_partition_that_an_operator_paused() {
+    let world = World::with_failed(&["ads", "ads"], NO_DATA, no_raw()).await;
+    let id = world.plan(PlanAction::Partition(RETRY)).await;
+    world.change(&"ads/7/daily/2026-01-02".parse().unwrap(), PartitionAction::Pause).await;
+    let (stopper, stop) = Stopper::new();
+    let executor = world.executor("a", &["ads"]);
+    let executing = tokio::spawn(async move { executor.run(stop).await });
+    pass(Duration::from_secs(5)).await;
+    let plan = world.record(id).await;
+    assert_eq!((plan.status, plan.counts.pending), (PlanStatus::Done, 2));
+    let waits = plan_waits_for(&*world.store, &plan, |_, _| true).await.unwrap();
+    let paused = "1 pending unit cannot end, because an operator paused the partition: \
+                  `redrive state resume partition:ads/7/daily/2026-01-02`";
+    assert_eq!(waits, [paused]);
+    stopper.stop();
+    executing.await.unwrap();
 }
 
 // PLN-3
