@@ -8,6 +8,9 @@ customer=$REDRIVE_CATEGORY
 case "$call" in *'"customer":"acme"'*) customer=acme ;; esac
 
 if [ "$customer" = acme ]; then
+    # One call at a time looks at the file.
+    exec 9>acme-lock
+    flock 9
     now=$(date +%s)
     last=$(cat acme-called 2>/dev/null || echo 0)
     wait=$((last + 5 - now))

@@ -234,7 +234,7 @@ fn a_canary_that_no_worker_tries_says_so() {
         let waits =
             "2 pending units cannot end, because no worker of this configuration serves queue work";
         assert_eq!(shown["waits_for"], json!([waits]), "{shown}");
-        assert_eq!(shown["canary"], "waits until 2 of 2 units have ended");
+        assert_eq!(shown["canary"], "2 of 2 units have not ended yet");
         assert_eq!((&shown["left_s"], shown["executed_by"].is_string()), (&Value::Null, true));
         let status = shop.run(&["status"]).ok();
         assert!(status.contains("run.retry") && status.contains("2 of 3 changed"), "{status}");

@@ -91,11 +91,12 @@ fn policy_show_prints_the_policy_of_every_place_and_where_each_setting_is_from()
 #[test]
 fn a_rule_has_its_place_in_policy_show_and_a_schedule_of_its_own() {
     let config = "[[queue]]\nname = \"orders\"\nhandler = { exec = [\"/bin/true\"] }\n\
-                  policy = { rule = [{ code = [529], base = \"5m\", max-attempts = 4 }] }\n";
+                  policy = { rule = [{ code = [529], base = \"5m\", max-attempts = 4 },\n\
+                  { origin = [\"timeout\"], base = \"7s\", max-attempts = 2 }] }\n";
     let folder = Folder::with_config(config);
     let shown = folder.run(&["policy", "show", "queue:orders", "-o", "json"]).json();
     let rule = json!({ "code": [529], "base_s": 300, "max_attempts": 4 });
-    assert_eq!(shown[0]["rules"], json!([rule]));
+    assert_eq!(shown[0]["rules"][0], rule);
     assert_eq!(shown[0]["origins"]["rule"], "inline");
     let table = folder.run(&["policy", "show", "queue:orders"]).ok();
     assert!(table.contains("1. code 529: max-attempts 4, base 5m  (inline)"), "{table}");
@@ -106,6 +107,8 @@ fn a_rule_has_its_place_in_policy_show_and_a_schedule_of_its_own() {
     };
     assert_eq!(waits(&["--code", "529"]), [300, 600, 1200]);
     assert_eq!(waits(&["--attempts", "2"]), [60, 120]);
+    assert_eq!(waits(&["--code", "timeout"]), [7], "a timeout has an origin of its own");
+    assert_eq!(waits(&["--code", "404"]), [0; 0], "a final failure is not retried");
 }
 
 // POL-10, POL-6

@@ -13,7 +13,7 @@ CONNECTIONS = 2
 def main(mode: str, count: int, place: str, *seconds: str) -> None:
     store = place if "://" in place else f"sqlite:{pathlib.Path(place) / 'redrive.db'}"
     # As Dagster does; Prefect does all partitions at once.
-    at_once = 1 if mode == "partitions" else 256
+    at_once = 1 if mode == "partitions" else 1024 if "://" in place else 256
     settings = ["--concurrency", str(at_once), "--connections", str(CONNECTIONS)]
     settings += ["--seconds", *seconds] if seconds else []
     measured = run("workload", WORK[mode], "--count", str(count), *settings, "--store", store, "-o", "json")

@@ -138,6 +138,16 @@ impl KnownGates {
         let has_closed = found.iter().any(is_news);
         let is_closing =
             |gate: &ShutGate| gate.epoch.is_none() && gate.known_at.elapsed() < CLOSING_TIME;
+        let was_shut = |name| shut.get(name).is_some_and(|known| known.epoch.is_some());
+        for ((gate, key), known) in found.iter().filter(|(name, _)| !was_shut(*name)) {
+            let until = known.until.map(tracing::field::display);
+            tracing::info!(gate, key, until, "the gate has closed; its units wait");
+        }
+        for ((gate, key), known) in &*shut {
+            if !is_closing(known) && !found.contains_key(&(gate.clone(), key.clone())) {
+                tracing::info!(gate, key, "the gate is open");
+            }
+        }
         for (name, gate) in shut.drain().filter(|(_, gate)| is_closing(gate)) {
             found.entry(name).or_insert(gate);
         }

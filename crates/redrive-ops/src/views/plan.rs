@@ -191,7 +191,7 @@ fn canary(plan: &PlanRecord) -> Option<String> {
             format!("{} of {canary} units changed", counts.tried())
         }
         _ if is_live && counts.ended() < canary => {
-            format!("waits until {} of {canary} units have ended", counts.pending)
+            format!("{} of {canary} units have not ended yet", counts.pending)
         }
         _ if is_live => "passed".to_owned(),
         PlanStatus::Done => "no unit was left for after it".to_owned(),
