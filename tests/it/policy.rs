@@ -99,7 +99,7 @@ fn a_rule_has_its_place_in_policy_show_and_a_schedule_of_its_own() {
     assert_eq!(shown[0]["rules"][0], rule);
     assert_eq!(shown[0]["origins"]["rule"], "inline");
     let table = folder.run(&["policy", "show", "queue:orders"]).ok();
-    assert!(table.contains("1. code 529: max-attempts 4, base 5m  (inline)"), "{table}");
+    assert!(table.contains("1. code 529: max-attempts 4, base 5m; 2. "), "{table}");
     let waits = |flags: &[&str]| {
         let arguments = [&["policy", "schedule", "--policy", "queue:orders", "-o", "json"], flags];
         let rows = folder.run(&arguments.concat()).json();
