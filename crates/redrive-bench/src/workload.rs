@@ -28,8 +28,8 @@ pub(crate) struct WorkloadArgs {
     #[arg(value_enum)]
     work: WorkloadKind,
 
-    /// How many runs or partitions, up to ten million
-    #[arg(long, default_value = "100000", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    /// How many runs or partitions, up to a hundred million
+    #[arg(long, default_value = "100000", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     count: u32,
 
     /// With `sustained`: the time over which the runs arrive, in seconds
