@@ -10,7 +10,7 @@ use redrive_engine::{Clock, SystemClock};
 use redrive_postgres::{PostgresOptions, PostgresStore};
 use redrive_store::Store;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use crate::{
     error::{BenchError, failed},
@@ -83,10 +83,7 @@ impl BenchStore {
     /// The bytes that PostgreSQL has written to its log.
     pub(crate) async fn log_position(&self) -> Result<Option<f64>, BenchError> {
         let StoreUrl::Postgres(postgres) = &self.url else { return Ok(None) };
-        let connected = tokio_postgres::connect(postgres.with_password(), NoTls).await;
-        let (client, connection) = connected.map_err(failed)?;
-        // The task ends with the client; a broken connection shows in the call of the client.
-        tokio::spawn(connection);
+        let client = connect(postgres.with_password()).await?;
         let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8";
         let row = client.query_one(sql, &[]).await.map_err(failed)?;
         row.try_get(0).map(Some).map_err(failed)
@@ -136,9 +133,10 @@ impl BenchStore {
 
     async fn remove(self) -> Result<(), BenchError> {
         match &self.url {
-            StoreUrl::Postgres(_) => {
-                let migrator = migrator(&self.url).map_err(failed)?;
-                migrator.migrate_to(0, SystemClock.now()).await.map(drop).map_err(failed)
+            // Migrating down would rewrite every row.
+            StoreUrl::Postgres(postgres) => {
+                let client = connect(postgres.with_password()).await?;
+                client.batch_execute("DROP SCHEMA redrive CASCADE").await.map_err(failed)
             }
             StoreUrl::SqliteFile(path) => {
                 remove_files(path);
@@ -147,6 +145,13 @@ impl BenchStore {
             StoreUrl::SqliteMemory => Ok(()),
         }
     }
+}
+
+async fn connect(url: &str) -> Result<Client, BenchError> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(failed)?;
+    // The task ends with the client; a broken connection shows in the calls of the client.
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 /// Opens a store whose schema is there, with so many connections to PostgreSQL.
