@@ -9,8 +9,9 @@
 //! cursor. So a run may be claimed a moment later than its age says, but never stays behind.
 //!
 //! While an open transaction keeps a vacuum from removing dead entries, a scan from the start takes a quarter of a
-//! second after two million runs. Scans become rare then, and between them claims look for older runs only in the pages
-//! of the table that were written of late: new rows are there, unless a vacuum has freed other pages before.
+//! second after two million runs, and seconds after twenty million. Scans become rare then, even if a claim finds nothing,
+//! and between them claims look for older runs only in the pages of the table that were written of late: new rows are
+//! there, unless a vacuum has freed other pages before.
 
 use std::{
     collections::HashMap,
@@ -24,12 +25,17 @@ use redrive_store::{Categories, ClaimRequest, ClaimedRun};
 
 use crate::server_clock::MonotonicClock;
 
-/// A busy queue is read from the start, and new pages are looked at, so rarely that it takes a twentieth of the time, within
-/// bounds: an old run of another process is to start within a second. A look takes as long as a scan if it finds a run.
-const INTERVAL_FACTOR: u32 = 20;
+/// A busy queue is read from the start so rarely that it takes a hundredth of the time, and new pages are looked at so rarely
+/// that it takes a twentieth, within bounds: an old run of another process is to start within a second. A look takes as long
+/// as a scan if it finds a run.
+const SCAN_FACTOR: u32 = 100;
+const LOOK_FACTOR: u32 = 20;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
-const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A claim that finds nothing after its cursor reads from the start at once if that takes no longer.
+const SHORT_SCAN: Duration = Duration::from_millis(50);
 
 /// Pages before the new ones that are read too: each session fills up the page that it has begun.
 const BEGUN_PAGES: i64 = 64;
@@ -103,9 +109,7 @@ impl ClaimCursors {
         let now = (self.clock)();
         let mut cursors = self.locked();
         let cursor = cursors.entry(key.clone()).or_default();
-        let interval = (cursor.scan_took * INTERVAL_FACTOR).clamp(MIN_INTERVAL, MAX_SCAN_INTERVAL);
-        let recent = now.saturating_sub(cursor.scan_started_at) < interval;
-        let trusted = std::mem::take(&mut cursor.exhausted) || recent;
+        let trusted = std::mem::take(&mut cursor.exhausted) || !cursor.scan_is_due(now);
         let from = cursor.position.filter(|_| trusted).unwrap_or(ClaimPosition::START);
         let look_from_page = cursor.look(from, now);
         if cursor.active_claims == 0 {
@@ -135,6 +139,11 @@ impl ClaimCursors {
 }
 
 impl ClaimCursor {
+    fn scan_is_due(&self, now: Duration) -> bool {
+        let interval = (self.scan_took * SCAN_FACTOR).clamp(MIN_INTERVAL, MAX_SCAN_INTERVAL);
+        now.saturating_sub(self.scan_started_at) >= interval
+    }
+
     /// The page from which a claim looks for runs before its position, if it does. A claim from the start looks at no page
     /// and learns the size of the table.
     fn look(&mut self, from: ClaimPosition, now: Duration) -> Option<i64> {
@@ -143,7 +152,7 @@ impl ClaimCursor {
             self.scan_started_at = now;
         }
         let (before, _) = self.pages.filter(|_| !is_scan).unwrap_or((NO_PAGE, NO_PAGE));
-        let interval = (self.look_took * INTERVAL_FACTOR).clamp(MIN_INTERVAL, MAX_LOOK_INTERVAL);
+        let interval = (self.look_took * LOOK_FACTOR).clamp(MIN_INTERVAL, MAX_LOOK_INTERVAL);
         let due = now.saturating_sub(self.looked_at) >= interval;
         (is_scan || due).then(|| {
             self.looked_at = now;
@@ -153,11 +162,17 @@ impl ClaimCursor {
 }
 
 impl ActiveClaim<'_> {
+    /// Begins once more after nothing was found: at the start, or with a look at new pages while a scan takes long.
     pub(crate) fn restart(&mut self) {
-        self.from = ClaimPosition::START;
-        if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
-            self.look_from_page = cursor.look(self.from, (self.cursors.clock)());
+        let now = (self.cursors.clock)();
+        let mut cursors = self.cursors.locked();
+        let Some(cursor) = cursors.get_mut(&self.key) else { return };
+        if cursor.scan_took <= SHORT_SCAN || cursor.scan_is_due(now) {
+            self.from = ClaimPosition::START;
+        } else {
+            cursor.looked_at = Duration::ZERO;
         }
+        self.look_from_page = cursor.look(self.from, now);
     }
 
     /// Remembers how many pages the table had when the claim looked at it.
@@ -237,9 +252,9 @@ mod tests {
             pass: Default::default(),
         };
         let (mut scans, mut looks) = (Vec::new(), Vec::new());
-        for millisecond in (0..10_000).step_by(50) {
+        for millisecond in (0..50_000).step_by(50) {
             clock.store(millisecond, Ordering::SeqCst);
-            let claim = cursors.start_claim(&request);
+            let mut claim = cursors.start_claim(&request);
             let is_scan = claim.from == ClaimPosition::START;
             clock.fetch_add(if is_scan { 240 } else { 0 }, Ordering::SeqCst);
             match claim.look_from_page {
@@ -248,11 +263,18 @@ mod tests {
                 None => {}
             }
             claim.look_from_page.inspect(|_| claim.saw_pages(1_000 + millisecond as i64));
+            if millisecond == 30_000 {
+                claim.finish(&[], None, 1);
+                claim = cursors.start_claim(&request);
+                claim.restart();
+                assert!(claim.from > ClaimPosition::START && claim.look_from_page.is_some());
+                claim.saw_pages(1_000 + millisecond as i64);
+            }
             claim.finish(std::slice::from_ref(&run), Some(run.id), 1);
         }
-        assert_eq!(scans, [0, 4_800, 9_600]);
+        assert_eq!(scans, [0, 24_000, 48_000]);
         let expected = [(500, 1_000), (600, 1_000), (700, 1_500), (800, 1_600)];
         assert_eq!(looks[..4], expected.map(|(at, pages)| (at, pages - BEGUN_PAGES)));
-        assert_eq!(looks.len(), 43 + 43);
+        assert!(looks.len() > 400, "{} looks between scans", looks.len());
     }
 }
