@@ -1,6 +1,5 @@
 """The machine that measured, without its name: what a reader needs to judge figures."""
 
-import datetime
 import os
 import pathlib
 import platform
@@ -12,7 +11,6 @@ import time
 
 def described(folder: pathlib.Path) -> dict:
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "processor": processor(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),

@@ -155,7 +155,6 @@ def page(results: dict) -> str:
         *warning,
         "| | |",
         "| --- | --- |",
-        f"| measured on | {machine['date']} |",
         f"| processor | {machine['processor']}, {machine['cores']} cores, shared by all that take part |",
         f"| memory | {machine['memory_gb']} GB |",
         f"| system | {machine['system']} |",
@@ -168,11 +167,11 @@ def page(results: dict) -> str:
         "",
     ]
     for contest, found in contests(results):
-        parts += section(contest, found)
+        parts += section(contest, found, results["dates"][contest.name])
     return "\n".join(parts)
 
 
-def section(contest: Contest, found: list[Line]) -> list[str]:
+def section(contest: Contest, found: list[Line], measured_on: str) -> list[str]:
     unit = contest.measure.unit
     waits = any(turn["forced_wait_s"] for line in found for turn in line.entry["rounds"])
     jobs_word = "jobs" if contest.measure.higher_is_better else unit.split("/")[1] + "s"
@@ -210,7 +209,7 @@ def section(contest: Contest, found: list[Line]) -> list[str]:
     return [
         f"## {contest.title}",
         "",
-        verdict(contest, found),
+        f"Measured on {measured_on}. {verdict(contest, found)}",
         "",
         f"![{contest.title}: {unit} of each](benchmarks/{contest.name}.svg)",
         "",

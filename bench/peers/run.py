@@ -1,6 +1,6 @@
 """Runs the contests in rounds, each peer in turn, and has the report written. Started by scripts/peers.
 
-Some contests alone replace their part of the page, if the other parts are of the same day and machine.
+Some contests alone replace their part of the page, if the other parts are of the same machine.
 
     run.py CACHE [--rounds N] [--jobs N] [--seconds N] [--only PEER]… [--contest CONTEST]… [--print]
 
@@ -9,6 +9,7 @@ database or a folder of its own.
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -51,7 +52,9 @@ def main() -> None:
     }
     named = arguments.contest or [contest.name for contest in CONTESTS]
     writes = not arguments.print and not arguments.only
-    others = recorded_contests(results) if arguments.contest and writes else {}
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    results["dates"], others = recorded_contests(results) if arguments.contest and writes else ({}, {})
+    results["dates"] |= {name: today for name in named}
     results["contests"] = {contest.name: {} if contest.name in named else others.get(contest.name, {}) for contest in CONTESTS}
     for round_number in range(1, arguments.rounds + 1):
         for contest in CONTESTS:
@@ -90,8 +93,9 @@ def main() -> None:
         say("written: docs/benchmarks.md\n")
 
 
-def recorded_contests(results: dict) -> dict:
-    """What the page says of contests that are not run again. Figures of another day or machine do not stand beside new ones."""
+def recorded_contests(results: dict) -> tuple[dict, dict]:
+    """When contests were run that are not run again, and what came of them. Figures of another machine do not stand beside new
+    ones."""
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     same = all(
         describe(recorded) == describe(results)
@@ -102,8 +106,8 @@ def recorded_contests(results: dict) -> dict:
         )
     )
     if not same:
-        say("docs/benchmarks.md has figures of another day, machine or number of jobs; they are dropped\n")
-    return recorded["contests"] if same else {}
+        say("docs/benchmarks.md has figures of another machine or number of jobs; they are dropped\n")
+    return (recorded["dates"], recorded["contests"]) if same else ({}, {})
 
 
 def takes_part(peer: Peer, only: list[str]) -> bool:
