@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    causes, check, completions, consume, daemon, db, dlq, doctor, gate, init, pipeline, plan,
+    causes, check, completions, consume, daemon, db, dlq, doctor, gate, init, logs, pipeline, plan,
     policy, prune, queue, runs, serve, state, status, token, up, uploads, why, worker,
 };
 
@@ -43,6 +43,7 @@ Examples:
   redrive status                                 show the state of everything on one screen
   redrive causes                                 list why units failed, and how many are stuck
   redrive why run:1                              explain what happened to a run and what comes next
+  redrive logs run:1                             print what its handler logged
   redrive state inspect --source ads             show the partitions of a source
   redrive daemon                                 retry failed partitions when they are due
 
@@ -152,6 +153,8 @@ pub(crate) enum CliCommand {
     Causes(causes::CausesArgs),
     /// Explain one unit: its attempts, the rule behind each wait, and what comes next
     Why(why::WhyArgs),
+    /// Print what a handler logged during an attempt
+    Logs(logs::LogsArgs),
     /// Migrate, roll back, inspect or back up the store
     Db(db::DbArgs),
     /// Check the configuration and the store for problems

@@ -10,6 +10,7 @@ pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod gate;
 pub(crate) mod init;
+pub(crate) mod logs;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 pub(crate) mod policy;
@@ -51,6 +52,7 @@ pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, 
         CliCommand::Status(args) => status::run(args, context).await,
         CliCommand::Causes(args) => causes::run(args, context).await,
         CliCommand::Why(args) => why::run(args, context).await,
+        CliCommand::Logs(args) => logs::run(args, context).await,
         CliCommand::Db(args) => db::run(args, context).await,
         CliCommand::Doctor(args) => doctor::run(args, context).await,
         CliCommand::Prune(args) => prune::run(args, context).await,

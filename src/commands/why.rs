@@ -50,7 +50,7 @@ pub(crate) async fn run(args: WhyArgs, context: &Context) -> Result<Exit, Comman
     Ok(Exit::Ok)
 }
 
-async fn unknown_unit(asked: &ExplainTarget, ops: &OpenStore) -> CommandError {
+pub(crate) async fn unknown_unit(asked: &ExplainTarget, ops: &OpenStore) -> CommandError {
     if let ExplainTarget::Unit(Unit::Item(id)) = asked
         && let Ok(Some(dropped)) = ops.drop_of(*id).await
     {

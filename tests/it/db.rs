@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 19] = [
+const MIGRATIONS: [&str; 20] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -36,6 +36,7 @@ const MIGRATIONS: [&str; 19] = [
     "room_for_updates",
     "gates",
     "plan_counts",
+    "attempt_logs",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

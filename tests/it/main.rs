@@ -9,6 +9,7 @@
 )]
 
 mod archive;
+mod attempt_logs;
 mod browser;
 mod causes;
 #[cfg(feature = "otel")]

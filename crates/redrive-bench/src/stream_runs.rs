@@ -8,7 +8,7 @@ use std::{
 };
 
 use redrive::{AttemptNumber, RunId, Unit};
-use redrive_engine::{Call, Handler, Outcome, Stopper, StreamHandler, StreamSpec};
+use redrive_engine::{Call, CallLog, Handler, Outcome, Stopper, StreamHandler, StreamSpec};
 use redrive_store::Store;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
@@ -68,7 +68,7 @@ fn call(n: usize) -> Call {
         ("payload".to_owned(), payload),
     ]);
     let unit = Unit::Run(RunId(n as i64));
-    Call { unit, attempt: AttemptNumber(1), run_id: None, details }
+    Call { unit, attempt: AttemptNumber(1), run_id: None, details, log: CallLog::default() }
 }
 
 /// Calls per second of a handler with `in_flight` calls at any time.

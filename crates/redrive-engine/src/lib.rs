@@ -5,6 +5,7 @@
 //!
 //! - `worker`: the loop that claims, handles, decides and finishes, for every kind of work; [`Engine`] starts it
 //! - `handlers`: the code that runs an attempt: Rust functions, programs, HTTP requests
+//! - `logs`: what handlers log during attempts
 //! - `runs`, `partitions`, `uploads`, `pipelines`: the four kinds of work
 //! - `plans`: bulk actions that are previewed, paced, watched and undone
 //! - `checks`: reads a whole store and reports every unit that breaks an invariant
@@ -14,6 +15,8 @@
 mod worker;
 
 mod handlers;
+
+mod logs;
 
 mod gates;
 
@@ -49,6 +52,7 @@ pub use handlers::json_pointer::{InvalidPointer, JsonPointer};
 pub use handlers::program::{DEFAULT_GRACE, InvalidProgram, program_problem};
 pub use handlers::reply;
 pub use handlers::stream::{StreamHandler, StreamSpec};
+pub use logs::{CallLog, LogLimits, MAX_LOG_BYTES};
 pub use notify::{Notifier, NotifyEvents, RESERVED_QUEUES};
 pub use partitions::consumer::{ConsumeError, Consumer, ReadablePartition, Unreadable};
 pub use partitions::control::{

@@ -10,6 +10,7 @@ mod explain;
 mod gates;
 mod instant;
 mod items;
+mod logs;
 mod metrics;
 mod new_run;
 mod ops;
@@ -38,6 +39,7 @@ pub use explain::{
 };
 pub use instant::{parse_instant, parse_past};
 pub use items::{AddItemError, ReplaceError, check_replacement, dropped_items};
+pub use logs::LogView;
 pub use metrics::{AttemptCounters, DurationHistogram};
 pub use new_run::{RunRefusal, read_run};
 pub use ops::Ops;

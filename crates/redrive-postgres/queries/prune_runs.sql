@@ -1,5 +1,5 @@
 -- Removes locked runs that are as they were exported (:id, :attempts, :epoch), if prunable_runs still finds them,
--- and their rows of the ledger. Returns both numbers. For the LIMIT see finish_runs.
+-- their rows of the ledger, and their logs. Returns both numbers. For the LIMIT see finish_runs.
 WITH gone AS MATERIALIZED (
     SELECT runs.id FROM (
         SELECT * FROM unnest(:id::bigint[], :attempts::bigint[], :epoch::bigint[])
@@ -34,6 +34,10 @@ removed_attempts AS (
     DELETE FROM redrive.attempts USING gone
     WHERE attempts.kind = 'run' AND attempts.unit_id = gone.id
     RETURNING attempts.id
+),
+removed_logs AS (
+    DELETE FROM redrive.attempt_logs USING gone
+    WHERE attempt_logs.unit_id = gone.id AND attempt_logs.kind = 'run'
 ),
 entry AS MATERIALIZED (
     SELECT pass.id AS pass_id, entry.*, (entry.run_id IN (SELECT id FROM gone)) IS TRUE AS removed

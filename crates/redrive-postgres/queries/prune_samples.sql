@@ -1,5 +1,5 @@
 -- Removes samples that are as they were exported (:id, :attempts, :epoch), if prunable_samples still finds
--- them, and their rows of the ledger; their runs count the removed samples. Returns both numbers. Locks
+-- them, their rows of the ledger, and their logs; their runs count the removed samples. Returns both numbers. Locks
 -- samples first, then runs, both in the order of their ids: see lock_pipeline_runs. For the LIMIT see
 -- finish_runs.
 WITH removed AS (
@@ -20,6 +20,10 @@ removed_attempts AS (
     DELETE FROM redrive.attempts USING removed
     WHERE attempts.kind = 'sample' AND attempts.unit_id = removed.id
     RETURNING attempts.id
+),
+removed_logs AS (
+    DELETE FROM redrive.attempt_logs USING removed
+    WHERE attempt_logs.unit_id = removed.id AND attempt_logs.kind = 'sample'
 ),
 counted AS (
     UPDATE redrive.pipeline_runs AS run SET

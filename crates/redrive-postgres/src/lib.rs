@@ -35,6 +35,7 @@ mod notifier;
 mod claim_cursor;
 mod store;
 
+mod attempt_logs;
 mod backfill;
 mod causes;
 mod figures;

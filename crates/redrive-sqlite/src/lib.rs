@@ -12,6 +12,7 @@ mod queries;
 
 mod error;
 
+mod attempt_logs;
 mod backup;
 mod boot_clock;
 mod causes;

@@ -244,5 +244,7 @@ fn remove_samples(
 fn remove_attempts(connection: &Connection, kind: UnitKind, id: i64) -> Result<u64> {
     let mut statement = connection.prepare_cached(queries::PRUNE_ATTEMPTS).doing(PRUNING)?;
     let removed = statement.execute(params![kind.name(), id]).doing(PRUNING)?;
+    let mut logs = connection.prepare_cached(queries::PRUNE_LOGS).doing(PRUNING)?;
+    logs.execute(params![kind.name(), id]).doing(PRUNING)?;
     Ok(removed as u64)
 }

@@ -70,6 +70,7 @@ mod gates;
 mod gate_results;
 mod gate_state;
 
+mod attempt_logs;
 mod causes;
 mod figures;
 mod pruning;
@@ -78,6 +79,7 @@ mod wakes;
 
 mod store;
 
+pub use attempt_logs::{AttemptLog, AttemptLogs, LoggedAttempt};
 pub use causes::{
     CauseChange, CauseFilter, CauseHour, CauseKind, CauseMark, CauseMiscount, CauseRecord, Causes,
     InvalidCauseChange, MAX_CAUSES, cause_hours_pruned, cause_records, cause_returned, cause_unit,

@@ -40,6 +40,7 @@ macro_rules! migrations {
             17, "0017", "room_for_updates";
             18, "0018", "gates";
             19, "0019", "plan_counts";
+            20, "0020", "attempt_logs";
         }
     };
     ($($version:literal, $number:literal, $name:literal;)*) => {

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
-    Causes, Figures, Gates, Items, Journal, Leases, Ledger, Partitions, Pipelines, Plans, Pruning,
-    Result, Runs, Samples, SchemaStatus,
+    AttemptLogs, Causes, Figures, Gates, Items, Journal, Leases, Ledger, Partitions, Pipelines,
+    Plans, Pruning, Result, Runs, Samples, SchemaStatus,
 };
 
 #[async_trait]
@@ -17,6 +17,7 @@ pub trait Store:
     + Pipelines
     + Samples
     + Ledger
+    + AttemptLogs
     + Journal
     + Leases
     + Pruning

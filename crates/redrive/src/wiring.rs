@@ -287,6 +287,7 @@ fn limits(limits: config::LimitsConfig) -> WorkerLimits {
     WorkerLimits {
         concurrency: limits.concurrency as usize,
         lease: limits.lease,
+        log: limits.log,
         ..WorkerLimits::default()
     }
 }

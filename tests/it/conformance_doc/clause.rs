@@ -17,7 +17,7 @@ const PARTS: &[(&str, u32)] = &[
     ("CAU", 5),
     ("PLN", 5),
     ("GAT", 6),
-    ("LOG", 2),
+    ("LOG", 3),
 ];
 
 /// A clause; clauses sort as the specification has them, so the place of the part comes first.

@@ -51,6 +51,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (SQLITE, "live_pipeline_runs.sql", "PostgreSQL's claims look for the runs themselves"),
     (SQLITE, "claim_due_samples.sql", "PostgreSQL's claim takes what is due and what is ready"),
     (SQLITE, "prune_attempts.sql", "PostgreSQL's prune_runs and prune_samples do it themselves"),
+    (SQLITE, "prune_logs.sql", "PostgreSQL's prune_runs and prune_samples do it themselves"),
     (SQLITE, "count_pruned_samples.sql", "PostgreSQL's prune_samples does it itself"),
     (SQLITE, "end_pruning.sql", "a setting of PostgreSQL's transaction ends with it"),
     (SQLITE, "read_lease_clock.sql", "the boot clock's anchor is kept in the file"),

@@ -17,6 +17,7 @@ use async_trait::async_trait;
 
 use redrive_store::Store;
 
+pub mod attempt_logs;
 pub mod causes;
 pub mod claims;
 pub mod dead_letters;
@@ -417,6 +418,10 @@ macro_rules! conformance_tests {
                 runs_are_counted_by_how_long_they_waited
                 the_journal_is_read_from_its_end
                 items_are_counted_over_all_uploads
+            }
+            attempt_logs {
+                logs_read_back_as_they_were_given_each_with_its_attempt
+                a_later_log_replaces_an_earlier_one_and_never_the_other_way
             }
             pruning {
                 only_what_is_finished_and_old_may_go

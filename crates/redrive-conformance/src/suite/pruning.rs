@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{
     Fixture,
+    attempt_logs::log,
     pipeline_samples::{answered, broken, counts, skipped},
     plans::RETRY,
     samples::{at, claim_of, give_up, operator, passed, retry, run},
@@ -105,7 +106,7 @@ pub async fn only_what_is_finished_and_old_may_go(f: &Fixture) {
     assert_eq!(may_go(at(900)).await, [ids[0], ids[1], ids[4]], "what goes on stays");
 }
 
-// OPS-8, RUN-6
+// OPS-8, RUN-6, LOG-3
 pub async fn a_pruned_run_takes_its_ledger_along_and_frees_its_key(f: &Fixture) {
     let keyed = run("q", "", at(0)).with_idempotency_key("k").expect("valid");
     let first = f.submit(std::slice::from_ref(&keyed), at(0)).await[0];
@@ -124,6 +125,9 @@ pub async fn a_pruned_run_takes_its_ledger_along_and_frees_its_key(f: &Fixture) 
         "w1",
     );
     f.store.append_attempts(&[item]).await.expect("written");
+    let rows = [(UnitKind::Run, first.0), (UnitKind::Item, first.0), (UnitKind::Run, younger.id.0)]
+        .map(|(kind, id)| UnitRow::new(kind, id));
+    f.store.write_logs(&rows.each_ref().map(|row| log(row, 1, 1, "text"))).await.expect("written");
     let filter = older_than(at(40));
     let found = f.prunable(&filter).await;
     let place = LedgerPlace::start();
@@ -143,6 +147,9 @@ pub async fn a_pruned_run_takes_its_ledger_along_and_frees_its_key(f: &Fixture) 
     assert_eq!(f.ledger_of(UnitKind::Run, first.0, "").await, []);
     assert_eq!(f.ledger_of(UnitKind::Item, first.0, "").await.len(), 1, "another kind's");
     assert_eq!(f.ledger_of(UnitKind::Run, younger.id.0, "").await.len(), 1);
+    for (row, is_kept) in rows.iter().zip([false, true, true]) {
+        assert_eq!(f.log_text(row, 1).await.is_some(), is_kept, "the log of {row}");
+    }
     assert_eq!(f.told(None).await.len(), told + 1, "the journal keeps everything");
     let again = f.store.submit_runs(&[keyed], at(60)).await.expect("submitted");
     assert!(matches!(again[..], [SubmittedRun::Accepted(id)] if id > younger.id), "{again:?}");

@@ -8,7 +8,7 @@ use redrive_store::{UnitKind, Verdict};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::traces::TRACEPARENT;
+use crate::{logs::CallLog, traces::TRACEPARENT};
 use redrive_retry::Stop;
 
 /// One attempt at a unit, as a handler sees it.
@@ -20,6 +20,8 @@ pub struct Call {
     pub run_id: Option<String>,
     /// Fields of the kind of work, such as the `queue`, `category` and `payload` of a run.
     pub details: Map<String, Value>,
+    /// What the handler logs here is kept with the attempt, and shown by `redrive logs`.
+    pub log: CallLog,
 }
 
 impl Call {

@@ -6,6 +6,7 @@
 //! - `http` (feature `http`): one HTTP request per call
 //! - `json_pointer`: selects a part of a JSON document
 //! - `program`: how programs are started, limited and ended
+//! - `secrets`: what nobody may read in messages and logs
 //! - `reply`: how the reply of a program or server is read
 //!
 //! `docs/handlers.md` and `docs/http-handlers.md` describe the protocols.
@@ -21,3 +22,4 @@ pub(crate) mod http;
 pub(crate) mod json_pointer;
 pub(crate) mod program;
 pub mod reply;
+pub(crate) mod secrets;

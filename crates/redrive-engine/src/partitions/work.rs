@@ -3,7 +3,7 @@
 //! An attempt extracts into the raw sink and validates the result. Only the verdict is written to the store: state, ledger
 //! and journal in one transaction. An attempt that is killed before has changed nothing that anyone reads.
 
-use std::{panic::AssertUnwindSafe, slice};
+use std::{panic::AssertUnwindSafe, slice, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -12,7 +12,7 @@ use redrive_core::{Cause, Failure, PartitionKey, Unit, named};
 use redrive_retry::{Stop, Stopper};
 use redrive_store::{
     Backlog, ClaimedPartition, ExpiredLease, LeaseRef, Leased, PartitionClaim, PartitionFinish,
-    PartitionVerdict, Result, WorkKind, WorkerId, Written,
+    PartitionVerdict, Result, UnitKind, UnitRow, WorkKind, WorkerId, Written,
 };
 use serde_json::Map;
 use tokio::{sync::watch, time::Instant};
@@ -20,6 +20,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     gates::work_gates::{Start, WorkGates},
     handlers::handler::{Call, Outcome},
+    logs::{CallLog, WorkLogs},
     partitions::{
         extractor::{ExtractError, RAW_FULL, RowWriter, described},
         fit_trials::MAX_TRIES_ALONE,
@@ -52,6 +53,7 @@ pub(crate) struct PartitionWork {
     run_ids: RunIds,
     shares: LaneShares,
     gates: WorkGates,
+    logs: Arc<WorkLogs>,
 }
 
 impl PartitionWork {
@@ -62,6 +64,7 @@ impl PartitionWork {
             run_ids: RunIds::new(&context.worker, &source.name),
             shares: LaneShares::new(source.backfill_share),
             gates: context.gates(source.gates.clone()),
+            logs: WorkLogs::new(source.limits.log, context),
             source,
             context: context.clone(),
             leases: context.leases(Leased::Partition),
@@ -72,13 +75,14 @@ impl PartitionWork {
     async fn extract(
         &self,
         unit: &ClaimedPartition,
+        log: &CallLog,
         stop: Stop,
     ) -> Option<std::result::Result<(), ExtractError>> {
         let rows = match self.source.sink.begin(&unit.key, &unit.run_id).await {
             Ok(writer) => RowWriter::new(writer),
             Err(error) => return Some(Err(ExtractError::of_sink(&error))),
         };
-        let mut call = call_of(unit);
+        let mut call = call_of(unit, log.clone());
         self.context.traces.add_traceparent(&mut call);
         let extraction = self.source.extractor.extract(&call, &rows, self.source.time_limit, stop);
         let outcome = AssertUnwindSafe(extraction).catch_unwind().await;
@@ -105,6 +109,11 @@ impl PartitionWork {
                 Err(ExtractError::Failed(failure))
             }
         })
+    }
+
+    fn log_of(&self, unit: &ClaimedPartition) -> CallLog {
+        let row = UnitRow::new(UnitKind::Partition, unit.id.0);
+        self.logs.of_attempt(row, unit.attempt, unit.lease)
     }
 
     async fn seal(
@@ -140,7 +149,7 @@ impl PartitionWork {
         let unknown = ExtractionOutcome::Unknown(lost_worker(owner));
         // The reaper is dropped when it stops.
         let (_stopper, stop) = Stopper::new();
-        let request = validation_request(&lost);
+        let request = validation_request(&lost, CallLog::default());
         let validation = AssertUnwindSafe(self.validator.validate(&request, unknown, stop));
         let verdict = match validation.catch_unwind().await {
             Ok(ValidationOutcome::Verdict(verdict)) => verdict,
@@ -232,7 +241,8 @@ impl Work for PartitionWork {
     async fn handle(&self, unit: &ClaimedPartition, stop: Stop) -> PartitionAttempt {
         log_start(unit);
         let writing = self.context.fit_trials.begin();
-        let extraction = match self.extract(unit, stop.clone()).await {
+        let log = self.log_of(unit);
+        let extraction = match self.extract(unit, &log, stop.clone()).await {
             Some(Err(ExtractError::SinkFull(failure))) => {
                 let has_room = self.source.sink.check().await.is_ok();
                 if !writing.filled_disk(&unit.key, has_room, self.source.concurrency()) {
@@ -250,7 +260,8 @@ impl Work for PartitionWork {
             }
         };
         redrive_store::failpoint!("engine.partition.judging");
-        let validation = self.validator.validate(&validation_request(unit), extraction, stop).await;
+        let request = validation_request(unit, log);
+        let validation = self.validator.validate(&request, extraction, stop).await;
         redrive_store::failpoint!("engine.partition.judged");
         PartitionAttempt::Validated(validation)
     }
@@ -300,6 +311,10 @@ impl Work for PartitionWork {
 
     fn log_finish(&self, finish: &PartitionFinish, written: Written) {
         log_end(finish, written);
+    }
+
+    fn logs(&self) -> Option<&Arc<WorkLogs>> {
+        Some(&self.logs)
     }
 
     fn traces(&self) -> Option<&Traces> {
@@ -354,11 +369,12 @@ fn does_not_fit(full: &Failure) -> Failure {
     Failure::named(RAW_FULL, Cause::Handler, &message)
 }
 
-fn validation_request(unit: &ClaimedPartition) -> ValidationRequest {
-    ValidationRequest { key: unit.key.clone(), run_id: unit.run_id.clone(), attempt: unit.attempt }
+fn validation_request(unit: &ClaimedPartition, log: CallLog) -> ValidationRequest {
+    let (key, run_id, attempt) = (unit.key.clone(), unit.run_id.clone(), unit.attempt);
+    ValidationRequest { key, run_id, attempt, log }
 }
 
-fn call_of(unit: &ClaimedPartition) -> Call {
+fn call_of(unit: &ClaimedPartition, log: CallLog) -> Call {
     Call {
         unit: Unit::Partition(unit.key.clone()),
         attempt: unit.attempt,
@@ -366,6 +382,7 @@ fn call_of(unit: &ClaimedPartition) -> Call {
         details: Map::from_iter(
             key_fields(&unit.key).map(|(name, value)| (name.to_owned(), value.into())),
         ),
+        log,
     }
 }
 

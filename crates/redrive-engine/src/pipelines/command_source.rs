@@ -10,7 +10,7 @@ use super::{
     SOURCE_CHANGED, SampleSource, SampleWriter, SourceCall, SourceEnd, stage::final_failure,
 };
 use crate::{
-    ExecHandler, Outcome, Stop,
+    CallLog, ExecHandler, Outcome, Stop,
     handlers::exec::{OutputSink, ProgramInput},
 };
 
@@ -104,6 +104,7 @@ impl SampleSource for CommandSource {
             ],
             line: json!({ "kind": "source", "pipeline": call.pipeline, "run_id": run }).to_string()
                 + "\n",
+            log: CallLog::default(),
         };
         let mut output = ProgramOutput { writer, call, partial: Vec::new() };
         let outcome = self.program.run_for_output(&input, NO_LIMIT, stop, &mut output).await;

@@ -20,6 +20,7 @@ use super::{Pipeline, Stage, TOO_LARGE, next_stage::NextStage, stage::final_fail
 use crate::{
     gates::work_gates::{Start, WorkGates},
     handlers::handler::{Call, Outcome},
+    logs::WorkLogs,
     traces::{TracedAttempt, Traces},
     worker::{
         failures::lost_worker,
@@ -40,6 +41,7 @@ pub(crate) struct StageWork {
     context: WorkContext,
     leases: StoreLeases,
     gates: WorkGates,
+    logs: Arc<WorkLogs>,
 }
 
 impl StageWork {
@@ -67,6 +69,7 @@ impl StageWork {
             context: context.clone(),
             leases: context.leases(Leased::Sample),
             gates: context.gates(stage.gates.clone()),
+            logs: WorkLogs::new(stage.limits.log, context),
         })
     }
 
@@ -80,7 +83,10 @@ impl StageWork {
         ]);
         let run_id = Some(sample.run.to_string());
         let (unit, attempt) = (self.unit(sample.id), sample.attempt);
-        let mut call = Call { unit, attempt, run_id, details };
+        let stage = self.stage.name.clone();
+        let row = UnitRow { stage, ..UnitRow::new(UnitKind::Sample, sample.id.0) };
+        let log = self.logs.of_attempt(row, attempt, self.lease(sample));
+        let mut call = Call { unit, attempt, run_id, details, log };
         self.context.traces.add_traceparent(&mut call);
         call
     }
@@ -313,6 +319,10 @@ impl Work for StageWork {
 
     fn log_finish(&self, finish: &SampleFinish, written: Written) {
         log_end(&self.served.pipeline, finish, written);
+    }
+
+    fn logs(&self) -> Option<&Arc<WorkLogs>> {
+        Some(&self.logs)
     }
 
     fn traces(&self) -> Option<&Traces> {

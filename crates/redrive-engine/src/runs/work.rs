@@ -1,5 +1,7 @@
 //! The runs of one queue, as work for the worker loop.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{
@@ -17,6 +19,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     gates::work_gates::{Start, WorkGates},
     handlers::handler::{Call, Outcome},
+    logs::WorkLogs,
     runs::queue::Queue,
     traces::{TracedAttempt, Traces},
     worker::{
@@ -31,12 +34,14 @@ pub(crate) struct RunWork {
     context: WorkContext,
     leases: StoreLeases,
     gates: WorkGates,
+    logs: Arc<WorkLogs>,
 }
 
 impl RunWork {
     pub(crate) fn new(queue: Queue, context: &WorkContext) -> Self {
         let gates = context.gates(queue.gates.clone());
-        Self { queue, context: context.clone(), leases: context.leases(Leased::Run), gates }
+        let logs = WorkLogs::new(queue.limits.log, context);
+        Self { queue, context: context.clone(), leases: context.leases(Leased::Run), gates, logs }
     }
 
     fn call(&self, run: &ClaimedRun) -> Call {
@@ -47,7 +52,9 @@ impl RunWork {
             ("payload".to_owned(), payload),
         ]);
         let (unit, attempt) = (Unit::Run(run.id), run.attempt);
-        let mut call = Call { unit, attempt, run_id: None, details };
+        let row = UnitRow::new(UnitKind::Run, run.id.0);
+        let log = self.logs.of_attempt(row, attempt, self.lease(run));
+        let mut call = Call { unit, attempt, run_id: None, details, log };
         self.context.traces.add_traceparent(&mut call);
         call
     }
@@ -204,6 +211,10 @@ impl Work for RunWork {
 
     fn log_finish(&self, finish: &RunFinish, written: Written) {
         log_end(&self.queue, finish, written);
+    }
+
+    fn logs(&self) -> Option<&Arc<WorkLogs>> {
+        Some(&self.logs)
     }
 
     fn traces(&self) -> Option<&Traces> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
 use crate::{
-    Call, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stop, Stopper, SystemClock,
+    Call, CallLog, Clock, Handler, HttpSpec, InvalidHttp, Outcome, Stop, Stopper, SystemClock,
     gates::{known_gates::KnownGates, work_gates::WorkGates},
     traces::Traces,
     uploads::{
@@ -211,8 +211,13 @@ impl Uploader for HttpUploader {
     async fn confirm_ready(&self) -> Result<(), UploadError> {
         let Some(ready) = &self.ready else { return Ok(()) };
         let details = Map::from_iter([("upload".to_owned(), Value::from(self.name.as_str()))]);
-        let call =
-            Call { unit: Unit::Item(ItemId(0)), attempt: AttemptNumber(0), run_id: None, details };
+        let call = Call {
+            unit: Unit::Item(ItemId(0)),
+            attempt: AttemptNumber(0),
+            run_id: None,
+            details,
+            log: CallLog::default(),
+        };
         let (_stopper, stop) = Stopper::new();
         let outcome = ready.handle(&call, self.time_limit, stop).await;
         ready.release().await;

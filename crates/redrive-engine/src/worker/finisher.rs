@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use redrive_retry::monotonic;
-use redrive_store::{LeaseRef, Written};
+use redrive_store::{AttemptLog, AttemptOutcome, LeaseRef, Result, Written};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::worker::{
@@ -66,9 +66,13 @@ impl<W: Work> Finisher<W> {
         let mut retry =
             StoreRetry::new(work.name(), "results", batch.len()).within(work.limits().lease);
         let mut repeated = false;
+        let logs = ended_logs(&**work, &batch);
         let written = loop {
             let started = monotonic();
-            let answer = work.finish(&batch).await;
+            let answer = match write_logs(&**work, &logs).await {
+                Ok(()) => work.finish(&batch).await,
+                Err(error) => Err(error),
+            };
             write_times.add(started.elapsed());
             match answer {
                 Err(error) if error.is_transient() => retry.wait_after(&error).await,
@@ -89,7 +93,9 @@ impl<W: Work> Finisher<W> {
                     }
                     report_finish(&**work, finish, *written);
                 }
-                held.remove(batch.iter().map(|finish| work.finish_lease(finish)));
+                let leases = || batch.iter().map(|finish| work.finish_lease(finish));
+                work.logs().inspect(|logs| logs.forget(leases()));
+                held.remove(leases());
             }
             Err(refusal) => self.finish_one_by_one(batch, &refusal).await,
         }
@@ -112,6 +118,30 @@ impl<W: Work> Finisher<W> {
         for finish in batch {
             Box::pin(self.finish(vec![finish])).await;
         }
+    }
+}
+
+/// What is to be kept of the logs of a batch.
+fn ended_logs<W: Work>(work: &W, batch: &[W::Finish]) -> Vec<AttemptLog> {
+    let Some(logs) = work.logs() else { return Vec::new() };
+    let succeeded = |finish| {
+        let outcome = work.attempt(finish).map(|attempt| attempt.row.outcome);
+        matches!(outcome, Some(AttemptOutcome::Success | AttemptOutcome::Skipped))
+    };
+    logs.ended(batch, |finish| work.finish_lease(finish), succeeded)
+}
+
+/// Writes logs before the results, so that an attempt in the ledger has its log. A log that the store refuses for good holds up
+/// no result.
+async fn write_logs<W: Work>(work: &W, logs: &[AttemptLog]) -> Result<()> {
+    let Some(writer) = work.logs() else { return Ok(()) };
+    match writer.write(logs).await {
+        Err(refusal) if !refusal.is_transient() => {
+            let error = &refusal as &dyn std::error::Error;
+            tracing::error!(work = work.name(), error, "the store refused the logs of attempts");
+            Ok(())
+        }
+        written => written,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The loop claims, handles, decides and finishes without knowing the kind. Runs, partitions, samples and the sources of
 //! pipelines implement [`Work`].
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -15,6 +15,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     gates::work_gates::Start,
+    logs::{LogLimits, WorkLogs},
     traces::{TracedAttempt, Traces},
     worker::{handoff::Handoff, unit_leases::UnitLeases},
 };
@@ -30,16 +31,19 @@ pub struct WorkerLimits {
     pub poll: Duration,
     /// How long running attempts may continue after a stop signal.
     pub grace: Duration,
+    /// How much of what handlers log is kept.
+    pub log: LogLimits,
 }
 
 impl Default for WorkerLimits {
-    /// 8 attempts at once, a lease of 60 seconds, a poll every second, 10 seconds of grace.
+    /// 8 attempts at once, a lease of 60 seconds, a poll every second, 10 seconds of grace, default logs.
     fn default() -> Self {
         Self {
             concurrency: 8,
             lease: Duration::from_secs(60),
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(10),
+            log: LogLimits::default(),
         }
     }
 }
@@ -139,6 +143,11 @@ pub trait Work: Send + Sync + 'static {
 
     /// The attempt to trace; `None` if the finish is not an attempt at a unit.
     fn attempt(&self, _finish: &Self::Finish) -> Option<TracedAttempt> {
+        None
+    }
+
+    /// What the handlers of the attempts log; `None` if they do not.
+    fn logs(&self) -> Option<&Arc<WorkLogs>> {
         None
     }
 

@@ -92,6 +92,9 @@ impl<W: Work> WorkerLoop<W> {
         let Self { work, held, write_times } = self;
         let (renewer_stopper, renewer_stop) = Stopper::new();
         let renewer = tokio::spawn(renew_all(work.clone(), held.clone(), renewer_stop));
+        let (follower_stopper, follower_stop) = Stopper::new();
+        let follower =
+            work.logs().map(|logs| tokio::spawn(logs.clone().follow(held.clone(), follower_stop)));
         let (updates, finisher_updates) = mpsc::unbounded_channel();
         let finisher = Finisher { work: work.clone(), held: held.clone(), write_times };
         let mut finisher = tokio::spawn(finisher.run(finisher_updates));
@@ -111,7 +114,11 @@ impl<W: Work> WorkerLoop<W> {
             );
         }
         renewer_stopper.stop();
+        follower_stopper.stop();
         _ = renewer.await;
+        if let Some(follower) = follower {
+            _ = follower.await;
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod partition_plans;
 mod sample_checker;
 
 mod alone;
+mod attempt_logs;
 mod busy_queue;
 mod program;
 

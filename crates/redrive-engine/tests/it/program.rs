@@ -3,7 +3,7 @@
 use std::{future::Future, path::PathBuf, time::Duration};
 
 use redrive_core::{AttemptNumber, Class, Code, Failure, RunId, SampleId, Unit};
-use redrive_engine::{Call, ExecHandler, ExecSpec, Handler, Outcome, Stopper};
+use redrive_engine::{Call, CallLog, ExecHandler, ExecSpec, Handler, Outcome, Stopper};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -105,7 +105,7 @@ pub(crate) fn sample() -> Call {
 
 pub(crate) fn call(unit: Unit, details: Value) -> Call {
     let details = details.as_object().unwrap().clone();
-    Call { unit, attempt: AttemptNumber(3), run_id: None, details }
+    Call { unit, attempt: AttemptNumber(3), run_id: None, details, log: CallLog::default() }
 }
 
 #[track_caller]

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use redrive_core::{AttemptNumber, Cause, Class, Code, Failure, is_marked_terminal};
 use redrive_engine::{
-    ExecHandler, ExtractionOutcome, Handler, MAX_ROW_BYTES, Outcome, RawSink, RowSchema, Stopper,
-    ValidationHandler, ValidationOutcome, ValidationRequest, ValidationRules, Validator,
+    CallLog, ExecHandler, ExtractionOutcome, Handler, MAX_ROW_BYTES, Outcome, RawSink, RowSchema,
+    Stopper, ValidationHandler, ValidationOutcome, ValidationRequest, ValidationRules, Validator,
     handler_fn,
 };
 use redrive_store::{PartitionVerdict, Verdict};
@@ -17,7 +17,12 @@ use crate::{
 };
 
 fn judged() -> ValidationRequest {
-    ValidationRequest { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(7) }
+    ValidationRequest {
+        key: a_key(),
+        run_id: run("r-1"),
+        attempt: AttemptNumber(7),
+        log: CallLog::default(),
+    }
 }
 
 async fn verdict(

@@ -7,7 +7,7 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 27] = [
+const SQLITE_ALONE: [&str; 28] = [
     "count_cause",
     "insert_cause",
     "place_of_unit",
@@ -33,6 +33,7 @@ const SQLITE_ALONE: [&str; 27] = [
     "live_pipeline_runs",
     "lone_category",
     "prune_attempts",
+    "prune_logs",
     "read_lease_clock",
     "set_lease_clock",
 ];

@@ -10,6 +10,7 @@ mod dead_letters;
 mod doctor;
 mod gates;
 mod journal;
+mod logs;
 #[cfg(test)]
 mod openapi;
 mod overview;
@@ -122,6 +123,9 @@ routes! {
     post "/v1/plans/{id}/resume" => plans::resume;
     post "/v1/plans/{id}/abort" => plans::abort;
     post "/v1/plans/{id}/undo" => plans::undo;
+    get "/v1/runs/{id}/attempts/{attempt}/log" => logs::of_run;
+    get "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/attempts/{attempt}/log" => logs::of_partition;
+    get "/v1/samples/{id}/stages/{stage}/attempts/{attempt}/log" => logs::of_sample;
     get "/v1/journal" => journal::list;
     get "/v1/why" => why::why;
     get "/v1/policies" => policies::list;

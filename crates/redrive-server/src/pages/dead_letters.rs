@@ -14,6 +14,7 @@ use super::{
     PageResult,
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
+    logs::{LogQuery, UnitLogs},
     parts::{
         address, attempts, edit_form, excerpt, given, json, number, parse_json, pill, unit_journal,
         when_some,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     api::{NO_DATA, edit_sample},
     app::{App, AppState},
-    extract::{Form, PathParams},
+    extract::{Form, PathParams, QueryParams},
     guard::Caller,
     params::selection_fields,
     problem::ProblemDetails,
@@ -91,13 +92,14 @@ pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
+    QueryParams(query): QueryParams<LogQuery>,
 ) -> PageResult<Response> {
-    let Some(Explanation::Sample(explanation)) =
-        app.ops.explain(&ExplainTarget::Sample(SampleId(id))).await?
-    else {
+    let target = ExplainTarget::Sample(SampleId(id));
+    let Some(Explanation::Sample(explanation)) = app.ops.explain(&target).await? else {
         return Err(ProblemDetails::not_found(format!("there is no sample {id}")));
     };
     let (sample, now) = (&explanation.sample.sample, app.ops.now());
+    let logs = UnitLogs::read(&app, &target, format!("/dead-letters/{id}"), &query).await?;
     let body = html! {
         h1 { "Sample " (id) " " (pill(sample.status.name())) }
         p.next { strong { "Next: " } (explanation.next.because) }
@@ -123,8 +125,9 @@ pub(super) async fn show(
             section.half { (json("Data", sample.data.as_deref())) }
             @for stage in &explanation.stages { section {
                 h2 { "Stage " (stage.stage) ": " (stage.outcome) }
-                (attempts(&stage.attempts, None, now))
+                (attempts(&stage.attempts, None, Some(&logs), now))
             } }
+            (logs.section(now))
             (unit_journal(&explanation.journal, may_act(&caller).then_some(("/dead-letters", &id.to_string())), now))
         }
     };

@@ -8,6 +8,7 @@ mod journal;
 mod layout;
 pub(crate) mod live;
 mod login;
+mod logs;
 mod overview;
 mod partition;
 mod partitions;

@@ -8,13 +8,16 @@ use super::{
     PageResult,
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
-    parts::{address, attempts, json, number, pill, unit_journal, when, when_some},
+    logs::{LogQuery, UnitLogs},
+    parts::{
+        address, attempts, json, number, partition_address, pill, unit_journal, when, when_some,
+    },
     resource::unit_actions,
 };
 use crate::{
     api::{KeyParts, key_of},
     app::AppState,
-    extract::PathParams,
+    extract::{PathParams, QueryParams},
     guard::Caller,
     problem::ProblemDetails,
 };
@@ -23,6 +26,7 @@ pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(parts): PathParams<KeyParts>,
+    QueryParams(query): QueryParams<LogQuery>,
 ) -> PageResult<Response> {
     let key = key_of(&parts)?;
     let target = ExplainTarget::Unit(redrive_core::Unit::Partition(key.clone()));
@@ -30,6 +34,7 @@ pub(super) async fn show(
         return Err(ProblemDetails::not_found(format!("partition:{key} has no entry")));
     };
     let (partition, now) = (&explanation.partition, app.ops.now());
+    let logs = UnitLogs::read(&app, &target, partition_address(&key), &query).await?;
     let series = [
         ("source", key.source()),
         ("customer_id", key.customer_id()),
@@ -62,7 +67,8 @@ pub(super) async fn show(
             }
             section.half { (json("Last error", partition.error_message.as_deref()))
                 @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "None." } } }
-            section { h2 { "Attempts and raw runs" } (attempts(&explanation.attempts, authority, now)) }
+            section { h2 { "Attempts and raw runs" } (attempts(&explanation.attempts, authority, Some(&logs), now)) }
+            (logs.section(now))
             (unit_journal(&explanation.journal, may_act(&caller).then_some(("/partitions", &key.to_string())), now))
         }
     };

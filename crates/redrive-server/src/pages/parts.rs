@@ -10,6 +10,7 @@ use redrive_ops::{
 use redrive_store::MAX_NOTE_CHARS;
 use serde_json::Value;
 
+use super::logs::UnitLogs;
 use crate::{api::data_token, problem::ProblemDetails};
 
 /// The longest text of a row.
@@ -219,17 +220,20 @@ pub(super) fn partition_address(key: &redrive_core::PartitionKey) -> String {
 pub(super) fn attempts(
     attempts: &[AttemptView],
     authority: Option<&str>,
+    logs: Option<&UnitLogs>,
     now: Timestamp,
 ) -> Markup {
     if attempts.is_empty() {
         return html! { p.empty { "No attempts yet." } };
     }
     let has_runs = attempts.iter().any(|attempt| attempt.run_id.is_some());
+    let logs = logs.filter(|logs| attempts.iter().any(|it| logs.has(&it.stage, it.attempt)));
     html! {
         div.scroll { table {
             thead { tr {
                 th.number { "#" } th { "When" } th.number { "Took" } th { "Outcome" } th { "Code" }
                 th { "Decision" } th { "Message" }
+                @if logs.is_some() { th { "Log" } }
                 @if has_runs { th { "Raw run" } }
             } }
             tbody { @for attempt in attempts { tr {
@@ -240,6 +244,9 @@ pub(super) fn attempts(
                 td { (attempt.code.as_deref().unwrap_or_default()) }
                 td.text { (attempt.rule.as_deref().unwrap_or_default()) }
                 td.text { (excerpt(attempt.message.as_deref().unwrap_or_default())) }
+                @if let Some(logs) = logs { td {
+                    @if logs.has(&attempt.stage, attempt.attempt) { (logs.link(&attempt.stage, attempt.attempt)) }
+                } }
                 @if has_runs { td.text {
                     @if let Some(run_id) = &attempt.run_id {
                         code { (run_id) }

@@ -17,6 +17,7 @@ use super::{
     PageResult,
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
+    logs::{LogQuery, UnitLogs},
     parts::{
         act_button, address, attempts, edit_form, given, json, parse_json, pill, unit_journal, when,
     },
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     api::{change_queue, edit_run},
     app::{App, AppState},
-    extract::{Form, PathParams},
+    extract::{Form, PathParams, QueryParams},
     guard::Caller,
     problem::ProblemDetails,
 };
@@ -63,12 +64,14 @@ pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
     PathParams(id): PathParams<i64>,
+    QueryParams(query): QueryParams<LogQuery>,
 ) -> PageResult<Response> {
     let target = ExplainTarget::Unit(Unit::Run(RunId(id)));
     let Some(Explanation::Run(explanation)) = app.ops.explain(&target).await? else {
         return Err(ProblemDetails::not_found(format!("there is no run {id}")));
     };
     let (run, now) = (&explanation.run, app.ops.now());
+    let logs = UnitLogs::read(&app, &target, format!("/runs/{id}"), &query).await?;
     let first = explanation.attempts.first().and_then(|first| first.started_at.parse().ok());
     let waited = first.map(|first| rounded(between(run.submitted_at, first)));
     let body = html! {
@@ -94,7 +97,8 @@ pub(super) async fn show(
                 (json("Result", run.result.as_deref()))
                 (json("Last error", run.error_message.as_deref()))
             }
-            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
+            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, Some(&logs), now)) }
+            (logs.section(now))
             (unit_journal(&explanation.journal, may_act(&caller).then_some(("/runs", &id.to_string())), now))
         }
     };

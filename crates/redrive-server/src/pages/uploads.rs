@@ -124,7 +124,7 @@ pub(super) async fn show(
                 }
             }
             section.half { (json("Last rejection", item.rejection_reason.as_deref())) }
-            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, now)) }
+            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, None, now)) }
             (unit_journal(&explanation.journal, may_act(&caller).then_some(("/uploads", &id.to_string())), now))
         }
     };

@@ -1,12 +1,13 @@
-//! `concurrency`, `timeout` and `lease` of a queue, a source or a stage.
+//! `concurrency`, `timeout`, `lease`, `keep-log` and `success-logs` of a queue, a source or a stage.
 
 use std::time::Duration;
 
-use redrive_core::MAX_DURATION;
+use redrive_core::{MAX_DURATION, Rate};
+use redrive_engine::{LogLimits, MAX_LOG_BYTES};
 
 use super::{
-    reader::Section,
-    value::{duration_in, whole},
+    reader::{Section, Value},
+    value::{duration_in, parsed, shorten, text, whole},
 };
 
 pub(super) const MAX_CONCURRENCY: u32 = 10_000;
@@ -28,12 +29,19 @@ pub struct LimitsConfig {
     pub timeout: Duration,
     /// How long a unit stays claimed by a worker that stops renewing.
     pub lease: Duration,
+    /// How much of what the handler logs is kept.
+    pub log: LogLimits,
 }
 
 impl Default for LimitsConfig {
     /// 8 units at once, 5 minutes per attempt, leases of 60 seconds.
     fn default() -> Self {
-        Self { concurrency: 8, timeout: Duration::from_secs(300), lease: Duration::from_secs(60) }
+        Self {
+            concurrency: 8,
+            timeout: Duration::from_secs(300),
+            lease: Duration::from_secs(60),
+            log: LogLimits::default(),
+        }
     }
 }
 
@@ -44,8 +52,35 @@ impl LimitsConfig {
             concurrency: s.get("concurrency", concurrency()).unwrap_or(defaults.concurrency),
             timeout: s.get("timeout", timeout()).unwrap_or(defaults.timeout),
             lease: s.get("lease", lease()).unwrap_or(defaults.lease),
+            log: LogLimits {
+                bytes: s.get("keep-log", log_bytes).unwrap_or(defaults.log.bytes),
+                successes: s.get("success-logs", success_logs).unwrap_or(defaults.log.successes),
+            },
         }
     }
+}
+
+/// A size in bytes, KiB or MiB.
+fn log_bytes(value: Value<'_>) -> Option<usize> {
+    const ALLOWED: &str = "a size such as \"64KiB\", at most \"1MiB\"; \"0\" keeps no logs";
+    let written = text(value.clone())?;
+    let digits = written.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match written.get(digits.len()..) {
+        Some("" | "B") => 1,
+        Some("KiB") => 1024,
+        Some("MiB") => 1024 * 1024,
+        _ => 0,
+    };
+    let bytes = digits.trim().parse::<usize>().ok().and_then(|count| count.checked_mul(unit));
+    match bytes.filter(|bytes| unit > 0 && *bytes <= MAX_LOG_BYTES) {
+        Some(bytes) => Some(bytes),
+        None => value.refuse(format!("{:?} is not allowed", shorten(&written)), ALLOWED),
+    }
+}
+
+/// A rate, or all.
+fn success_logs(value: Value<'_>) -> Option<Option<Rate>> {
+    if text(value.clone())? == "all" { Some(None) } else { parsed(value).map(Some) }
 }
 
 pub(super) fn concurrency() -> impl Fn(super::reader::Value<'_>) -> Option<u32> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive_core::Failure;
 
 use super::{
     conclusion::conclude,
@@ -11,7 +12,7 @@ use super::{
     supervisor::{FinishedProgram, OutputSink, ProgramLimits, supervise},
 };
 use crate::{
-    Call, Handler, InvalidProgram, Outcome, Stop,
+    Call, CallLog, Handler, InvalidProgram, Outcome, Stop,
     handlers::program::{ProcessGroup, ProgramLauncher, environment},
 };
 
@@ -43,11 +44,12 @@ pub(crate) struct ProgramInput {
     pub(crate) variables: Vec<(String, String)>,
     /// Written to stdin, with its newline.
     pub(crate) line: String,
+    pub(crate) log: CallLog,
 }
 
 impl From<&Call> for ProgramInput {
     fn from(call: &Call) -> Self {
-        Self { variables: environment::of_call(call), line: call.to_line() }
+        Self { variables: environment::of_call(call), line: call.to_line(), log: call.log.clone() }
     }
 }
 
@@ -67,17 +69,34 @@ impl ExecHandler {
         let (group, pipes) = ProcessGroup::start(command)
             .map_err(|error| Outcome::Failed(self.program.start_failure(&error)))?;
         let limits = ProgramLimits { time_limit, grace: self.grace };
-        Ok(supervise(group, pipes, input.line.as_bytes(), limits, stop, sink).await)
+        input.log.keep_secret(&self.program.secrets);
+        Ok(supervise(group, pipes, input, limits, stop, sink).await)
+    }
+}
+
+/// Stdout, of which the last line may be the reply. The lines before are what the program prints.
+struct LoggedOutput<'a> {
+    last: LastLine,
+    log: &'a CallLog,
+}
+
+impl OutputSink for LoggedOutput<'_> {
+    const NEEDS_ALL: bool = false;
+
+    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+        self.last.push(chunk);
+        self.log.push(chunk);
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Handler for ExecHandler {
     async fn handle(&self, call: &Call, time_limit: Duration, mut stop: Stop) -> Outcome {
-        let mut stdout = LastLine::default();
+        let mut stdout = LoggedOutput { last: LastLine::default(), log: &call.log };
         match self.run(&call.into(), time_limit, &mut stop, &mut stdout).await {
             Ok(program) => {
-                self.program.with_hint(conclude(call.kind(), program, &stdout, time_limit))
+                self.program.with_hint(conclude(call.kind(), program, &stdout.last, time_limit))
             }
             Err(outcome) => outcome,
         }

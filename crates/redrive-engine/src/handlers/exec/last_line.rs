@@ -1,8 +1,5 @@
 //! Keeps the last line of a program's output, which may be its reply.
 
-use redrive_core::Failure;
-
-use super::supervisor::OutputSink;
 use crate::handlers::reply::MAX_REPLY_BYTES;
 
 /// Keeps the last line that is not blank.
@@ -36,15 +33,6 @@ impl LastLine {
     pub(super) fn line(&self) -> &[u8] {
         let line = if self.open.is_blank() { &self.last } else { &self.open };
         if line.0.len() > MAX_REPLY_BYTES { &line.0 } else { line.0.trim_ascii_end() }
-    }
-}
-
-impl OutputSink for LastLine {
-    const NEEDS_ALL: bool = false;
-
-    async fn receive(&mut self, chunk: &[u8]) -> Result<(), Failure> {
-        self.push(chunk);
-        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::last_line::LastLine;
+use super::{exec_handler::ProgramInput, last_line::LastLine};
 use crate::{
     Stop,
     handlers::program::{
@@ -77,7 +77,7 @@ enum StopCause {
 pub(super) async fn supervise<L: OutputSink>(
     mut group: ProcessGroup,
     pipes: Pipes,
-    input: &[u8],
+    input: &ProgramInput,
     limits: ProgramLimits,
     stop: &mut Stop,
     sink: &mut L,
@@ -90,8 +90,9 @@ pub(super) async fn supervise<L: OutputSink>(
         let mut reading_stderr = pin!(read(pipes.stderr, |chunk| {
             stderr.push(chunk);
             last_stderr_line.push(chunk);
+            input.log.push(chunk);
         }));
-        let mut feeding = pin!(feed(pipes.stdin, input));
+        let mut feeding = pin!(feed(pipes.stdin, input.line.as_bytes()));
         let mut stop_while_draining = stop.clone();
         let mut waiting = pin!(wait_or_terminate(&mut group, limits, stop));
         let (mut output, mut all_read, mut all_fed) = (None, false, false);

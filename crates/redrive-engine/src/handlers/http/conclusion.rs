@@ -29,12 +29,29 @@ const UNNAMED_ERROR: &str = "error";
 /// How much of an invalid response is shown, in characters.
 const EXCERPT_CHARS: usize = 200;
 
+/// How much of an error's body is logged, in characters.
+const MAX_LOGGED_CHARS: usize = 4 * 1024;
+
 /// A response whose text has no secrets.
 pub(crate) struct ReceivedResponse<'a> {
     pub(crate) status: StatusCode,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) text: Cow<'a, str>,
     pub(crate) end: BodyEnd,
+}
+
+impl ReceivedResponse<'_> {
+    /// For the log of the attempt: of an error, the beginning of the body too.
+    pub(super) fn in_words(&self) -> String {
+        let (status, bytes) = (self.status, self.text.len());
+        match status.is_success() || self.text.is_empty() {
+            true => format!("{status}, {bytes} bytes"),
+            false => {
+                let body: String = self.text.chars().take(MAX_LOGGED_CHARS).collect();
+                format!("{status}, {bytes} bytes:\n{body}")
+            }
+        }
+    }
 }
 
 pub(crate) fn conclude(

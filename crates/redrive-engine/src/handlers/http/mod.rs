@@ -51,7 +51,8 @@ use http::{
 };
 use http_body_util::Full;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use redrive_core::{Cause, Failure, named};
+use redrive_core::{Cause, Failure, HumanDuration, named};
+use redrive_retry::monotonic;
 use serde_json::Value;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -67,7 +68,6 @@ pub(crate) use self::{
     client::{HttpClient, NoResponse, ResponseBody},
     conclusion::{ReceivedResponse, status_failure, timeout_failure},
     no_response::no_response,
-    secrets::Secrets,
     spec::host_header,
 };
 #[cfg(feature = "objects")]
@@ -75,6 +75,7 @@ pub(crate) use self::{
     connector::ServerConnector,
     tls::{client_config, native_roots},
 };
+pub(crate) use crate::handlers::secrets::Secrets;
 use crate::{Call, Clock, Handler, Outcome, Stop, SystemClock, traces::TRACEPARENT};
 
 /// Lets a server recognise a retry: the value is the same for every attempt at a unit.
@@ -192,6 +193,13 @@ impl HttpHandler {
         Ok(body.to_string().into())
     }
 
+    /// Logs a request without its query, which may hold a key, and what came of it.
+    fn log(&self, call: &Call, took: Duration, answer: &str) {
+        let (method, server, path) = (&self.spec.method, self.spec.server(), self.target.path());
+        let took = HumanDuration::from(took);
+        call.log.line(&format!("{method} {server}{path} after {took}: {answer}"));
+    }
+
     /// Sends a request again, once, if the server closed a reused connection instead of responding: the idempotency key
     /// lets a server recognise a request that it did receive.
     async fn response_to(
@@ -273,11 +281,16 @@ impl Handler for HttpHandler {
             return Outcome::Stopped;
         }
         let deadline = pin!(sleep(time_limit));
+        let started = monotonic();
         let mut exchange = match self.send(|| self.request_for(call), deadline, &mut stop).await {
             Ok(exchange) => exchange,
-            Err(error) => return error.outcome(time_limit),
+            Err(error) => {
+                self.log(call, started.elapsed(), "no response");
+                return error.outcome(time_limit);
+            }
         };
         let answer = self.answer(&mut exchange);
+        self.log(call, started.elapsed(), &answer.in_words());
         conclude(call.kind(), answer, &self.spec, time_limit, self.clock.now())
     }
 }

@@ -3,23 +3,12 @@
 //! A server may repeat a header, for example in an error page. Responses are kept in the ledger and shown
 //! to many people, so secrets are redacted first.
 
-use std::{borrow::Cow, env, fmt};
+use std::env;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::spec::{HeaderSource, InvalidHttp};
-
-/// Shorter values are not redacted: they would match in half of all texts.
-const MIN_SECRET_BYTES: usize = 4;
-
-/// The values of the environment variables that are sent as headers.
-#[derive(Default)]
-pub(crate) struct Secrets(Vec<Secret>);
-
-struct Secret {
-    variable: String,
-    value: String,
-}
+use crate::handlers::secrets::Secrets;
 
 impl Secrets {
     /// Reads the headers of a specification, and the environment variables they use.
@@ -57,26 +46,7 @@ impl Secrets {
             return Err(InvalidHttp::InvalidVariable { header, variable });
         };
         header_value.set_sensitive(true);
-        if value.len() >= MIN_SECRET_BYTES {
-            self.0.push(Secret { variable, value });
-        }
+        self.add(&variable, &value);
         Ok(header_value)
-    }
-
-    /// Replaces every secret by the name of its variable.
-    pub(crate) fn redact<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
-        self.0.iter().fold(text, |text, secret| {
-            if text.contains(&secret.value) {
-                text.replace(&secret.value, &format!("[${}]", secret.variable)).into()
-            } else {
-                text
-            }
-        })
-    }
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|secret| &secret.variable)).finish()
     }
 }

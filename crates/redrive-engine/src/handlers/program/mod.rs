@@ -21,17 +21,19 @@ pub(crate) mod output;
 pub(crate) mod report;
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     io,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
 
 use redrive_core::{Failure, STDERR_MARK};
 use tokio::process::Command;
 
-use crate::Outcome;
+use crate::{Outcome, handlers::secrets::Secrets};
 
 pub use self::{invalid::InvalidProgram, lookup::program_problem};
 pub(crate) use self::{
@@ -51,6 +53,8 @@ pub(crate) struct ProgramLauncher {
     folder: PathBuf,
     env: Vec<String>,
     inherited: Vec<(String, OsString)>,
+    /// Among the named variables.
+    pub(crate) secrets: Arc<Secrets>,
 }
 
 impl ProgramLauncher {
@@ -72,7 +76,10 @@ impl ProgramLauncher {
             false => PathBuf::from(&name),
         };
         let (arguments, inherited) = (argv.collect(), environment::inherited(env));
-        Ok(Self { name, path, arguments, folder, env: env.to_vec(), inherited })
+        let named = inherited.iter().filter(|(name, _)| env.contains(name));
+        let named = named.filter_map(|(name, value)| Some((name.as_str(), value.to_str()?)));
+        let secrets = Arc::new(Secrets::among(named));
+        Ok(Self { name, path, arguments, folder, env: env.to_vec(), inherited, secrets })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -97,9 +104,12 @@ impl ProgramLauncher {
         command
     }
 
-    /// Adds a hint to the failure of a program that lacked an environment variable.
+    /// Redacts the message of a failure, and adds a hint if the program lacked an environment variable.
     pub(crate) fn with_hint(&self, outcome: Outcome) -> Outcome {
-        let Outcome::Failed(failure) = outcome else { return outcome };
+        let Outcome::Failed(mut failure) = outcome else { return outcome };
+        if let Cow::Owned(message) = self.secrets.redact(failure.message().as_str().into()) {
+            failure = failure.retold(None, &message);
+        }
         let message = failure.message().as_str();
         let Some(hint) = environment::hint(&self.env, message) else {
             return Outcome::Failed(failure);

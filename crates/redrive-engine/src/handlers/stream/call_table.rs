@@ -12,7 +12,7 @@ use tokio::{
 
 use redrive_core::Failure;
 
-use crate::{Outcome, handlers::program::output::Tail};
+use crate::{CallLog, Outcome, handlers::program::output::Tail};
 
 /// Takes the rows of a call, as lines. Its capacity is small, so that a program blocks while the sink does.
 pub(super) type RowSender = mpsc::Sender<Vec<u8>>;
@@ -32,6 +32,7 @@ pub(super) struct CallRequest {
     pub(super) reply_to: oneshot::Sender<CallCompletion>,
     /// For extractors only.
     pub(super) rows: Option<RowSender>,
+    pub(super) log: CallLog,
     /// Held until the program is done with the call, even if the caller has gone.
     pub(super) permit: OwnedSemaphorePermit,
 }
@@ -57,6 +58,7 @@ pub(super) struct CallInFlight {
     /// The end of what the program wrote to stderr for this call, if anything.
     stderr: Option<Box<Tail>>,
     rows: Option<RowSender>,
+    log: CallLog,
     deadline: Option<Instant>,
     reply_to: Option<oneshot::Sender<CallCompletion>>,
     permit: OwnedSemaphorePermit,
@@ -92,7 +94,8 @@ pub(super) struct CallTable {
 impl CallTable {
     /// Adds a call whose line begins at this offset, and returns the line.
     pub(super) fn add(&mut self, request: CallRequest, begins: u64, now: Instant) -> String {
-        let CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, permit } = request;
+        let CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, log, permit } =
+            request;
         // A deadline beyond the range of the clock is no deadline.
         let deadline = now.checked_add(time_limit);
         self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
@@ -107,6 +110,7 @@ impl CallTable {
             stopped: false,
             stderr: None,
             rows,
+            log,
             deadline,
             reply_to,
             permit,
@@ -135,8 +139,10 @@ impl CallTable {
         self.by_id.get(id).copied()
     }
 
-    pub(super) fn stderr_of(&mut self, ticket: CallTicket) -> Option<&mut Tail> {
-        self.by_ticket.get_mut(&ticket).map(|call| &mut **call.stderr.get_or_insert_default())
+    /// The end of what the program wrote to stderr for a call, and the log of the call.
+    pub(super) fn stderr_of(&mut self, ticket: CallTicket) -> Option<(&mut Tail, &CallLog)> {
+        let CallInFlight { stderr, log, .. } = self.by_ticket.get_mut(&ticket)?;
+        Some((&mut **stderr.get_or_insert_default(), log))
     }
 
     pub(super) fn have_rows(&self) -> bool {

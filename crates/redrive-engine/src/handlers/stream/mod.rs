@@ -133,7 +133,10 @@ impl StreamHandler {
         let (reply_to, answer) = oneshot::channel();
         let (rows, intake) = RowIntake::new(rows).unzip();
         let (kind, line) = (call.kind(), call.to_line());
-        let request = CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, permit };
+        let log = call.log.clone();
+        log.keep_secret(&self.program.secrets);
+        let request =
+            CallRequest { ticket, id, kind, line, time_limit, reply_to, rows, log, permit };
         if let Err(mpsc::error::SendError(ProgramCommand::Call(request))) =
             program.send(ProgramCommand::Call(request))
         {

@@ -62,18 +62,22 @@ impl StderrLines {
                 },
             };
             let (text, after) = rest.split_at(end);
-            self.tail_of(owner, calls).push(text);
+            self.append(owner, calls, text);
             self.open = (!text.ends_with(b"\n")).then_some(owner);
             rest = after;
         }
     }
 
-    fn tail_of<'a>(&'a mut self, owner: LineOwner, calls: &'a mut CallTable) -> &'a mut Tail {
-        match owner {
-            LineOwner::Call(ticket) => calls.stderr_of(ticket).unwrap_or(&mut self.process),
-            LineOwner::Startup => &mut self.startup,
-            LineOwner::Process => &mut self.process,
-        }
+    /// A line of a call that has ended stays with the process.
+    fn append(&mut self, owner: LineOwner, calls: &mut CallTable, text: &[u8]) {
+        let of_call = match owner {
+            LineOwner::Call(ticket) => calls.stderr_of(ticket),
+            LineOwner::Startup => return self.startup.push(text),
+            LineOwner::Process => None,
+        };
+        let Some((tail, log)) = of_call else { return self.process.push(text) };
+        tail.push(text);
+        log.push(text);
     }
 }
 

@@ -21,7 +21,7 @@ use redrive_store::{PartitionVerdict, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
-    Call, Damage, Handler, Outcome, RawError, RawMetadata, RawSink, Stop, traces::Traces,
+    Call, CallLog, Damage, Handler, Outcome, RawError, RawMetadata, RawSink, Stop, traces::Traces,
     worker::engine::DEFAULT_TIME_LIMIT,
 };
 
@@ -58,13 +58,15 @@ pub struct ValidationHandler {
 }
 
 /// The attempt to validate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ValidationRequest {
     pub key: PartitionKey,
     /// The run that the attempt writes to the raw sink.
     pub run_id: PartitionRunId,
     /// The number of its ledger row.
     pub attempt: AttemptNumber,
+    /// Of the attempt: a validation handler logs there too.
+    pub log: CallLog,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,7 +223,7 @@ impl Validator {
     }
 
     fn call(&self, request: &ValidationRequest, metadata: &RawMetadata) -> Call {
-        let ValidationRequest { key, run_id, attempt } = request;
+        let ValidationRequest { key, run_id, attempt, log } = request;
         let location = self.sink.location(key, run_id);
         let details: [(&str, Value); 8] = [
             ("source", key.source().into()),
@@ -241,6 +243,7 @@ impl Validator {
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect::<Map<_, _>>(),
+            log: log.clone(),
         };
         self.traces.add_traceparent(&mut call);
         call

@@ -103,6 +103,7 @@ async fn an_answer_is_put_where_its_stage_says() {
             attempt: AttemptNumber(1),
             run_id: None,
             details: serde_json::Map::from_iter([("data".to_owned(), data)]),
+            log: redrive_engine::CallLog::default(),
         };
         let (_stopper, stop) = redrive_engine::Stopper::new();
         let made = match stage.handle(&call, Duration::from_secs(1), stop).await {

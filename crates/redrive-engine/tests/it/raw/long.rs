@@ -4,8 +4,8 @@ use std::{fs, path::Path};
 
 use redrive_core::AttemptNumber;
 use redrive_engine::{
-    ExtractionOutcome, RawSink, Stopper, ValidationOutcome, ValidationRequest, ValidationRules,
-    Validator,
+    CallLog, ExtractionOutcome, RawSink, Stopper, ValidationOutcome, ValidationRequest,
+    ValidationRules, Validator,
 };
 use redrive_store::PartitionVerdict;
 
@@ -51,7 +51,12 @@ async fn write_and_judge(sink: &RawSink, payload_bytes: usize) {
         writer.write(piece.as_bytes()).await.unwrap();
     }
     writer.seal(extracted()).await.unwrap();
-    let judged = ValidationRequest { key: a_key(), run_id: run("r-1"), attempt: AttemptNumber(1) };
+    let judged = ValidationRequest {
+        key: a_key(),
+        run_id: run("r-1"),
+        attempt: AttemptNumber(1),
+        log: CallLog::default(),
+    };
     let (_stopper, stop) = Stopper::new();
     let validator = Validator::new(sink.clone(), ValidationRules::default());
     let judgement = validator.validate(&judged, ExtractionOutcome::Done, stop).await;

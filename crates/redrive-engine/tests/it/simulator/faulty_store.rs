@@ -10,12 +10,13 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Cause, ItemStatus, RunId};
 use redrive_store::{
-    Activity, AttemptRecord, Backlog, Categories, CauseChange, CauseFilter, CauseMiscount,
-    CauseRecord, Causes, ClaimRequest, ClaimedRun, DataEdit, ExpiredLease, Figures, Journal,
-    JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef, LeaseRelease, Leased, Leases,
-    Ledger, LedgerPlace, NewRun, Operator, PageLimit, PausedQueue, QueueStats, ReaderPlace, Result,
-    RunAction, RunChange, RunCompletion, RunFinish, RunRecord, Runs, SchemaStatus, Selection,
-    Store, SubmittedRun, UnitKind, UnitRow, WorkerId, Written,
+    Activity, AttemptLog, AttemptLogs, AttemptRecord, Backlog, Categories, CauseChange,
+    CauseFilter, CauseMiscount, CauseRecord, Causes, ClaimRequest, ClaimedRun, DataEdit,
+    ExpiredLease, Figures, Journal, JournalEntry, JournalFilter, JournalRecord, LagCount, LeaseRef,
+    LeaseRelease, Leased, Leases, Ledger, LedgerPlace, LoggedAttempt, NewRun, Operator, PageLimit,
+    PausedQueue, QueueStats, ReaderPlace, Result, RunAction, RunChange, RunCompletion, RunFinish,
+    RunRecord, Runs, SchemaStatus, Selection, Store, SubmittedRun, UnitKind, UnitRow, WorkerId,
+    Written,
 };
 use tokio::sync::watch;
 
@@ -312,6 +313,21 @@ impl Ledger for FaultyStore {
         limit: u32,
     ) -> Result<Vec<AttemptRecord>> {
         self.call("ledger_page", self.inner.ledger_page(kind, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl AttemptLogs for FaultyStore {
+    async fn write_logs(&self, logs: &[AttemptLog]) -> Result<()> {
+        self.call("write_logs", self.inner.write_logs(logs)).await
+    }
+
+    async fn log_of(&self, unit: &UnitRow, attempt: AttemptNumber) -> Result<Option<AttemptLog>> {
+        self.call("log_of", self.inner.log_of(unit, attempt)).await
+    }
+
+    async fn logged_attempts(&self, unit: &UnitRow, limit: u32) -> Result<Vec<LoggedAttempt>> {
+        self.call("logged_attempts", self.inner.logged_attempts(unit, limit)).await
     }
 }
 

@@ -23,6 +23,7 @@ pub(in crate::handlers::stream) fn ask(
         time_limit: limit,
         reply_to,
         rows: None,
+        log: Default::default(),
         permit,
     };
     calls.add(request, begins, now);

@@ -15,7 +15,7 @@ fn assigned(chunks: &[Vec<u8>], unmarked: LineOwner) -> [String; 4] {
     }
     chunks.iter().for_each(|chunk| lines.push(chunk, &mut calls, unmarked));
     let text = |tail: &Tail| String::from_utf8(tail.to_bytes()).unwrap();
-    let [one, two] = [1, 2].map(|ticket| text(calls.stderr_of(CallTicket(ticket)).unwrap()));
+    let [one, two] = [1, 2].map(|ticket| text(calls.stderr_of(CallTicket(ticket)).unwrap().0));
     [one, two, text(&lines.startup), text(&lines.process)]
 }
 

@@ -73,6 +73,7 @@ impl SourcePlan {
                 lease: Duration::from_millis(lease),
                 poll: Duration::from_millis(*chance.pick(&[500, 1_000, 3_000])),
                 grace: Duration::from_millis(*chance.pick(&[500, 2_000])),
+                log: redrive_engine::LogLimits::default(),
             },
             time_limit: chance.millis(lease / 3, lease * 3),
             backfill_share: *chance.pick(&[0.0, 0.3, 1.0]),

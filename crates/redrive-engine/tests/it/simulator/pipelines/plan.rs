@@ -100,6 +100,7 @@ impl StagePlan {
             lease: Duration::from_millis(lease),
             poll: Duration::from_millis(*chance.pick(&[500, 1_000, 3_000])),
             grace: Duration::from_millis(*chance.pick(&[500, 2_000, 10_000])),
+            log: redrive_engine::LogLimits::default(),
         };
         let time_limit = chance.millis(lease / 3, lease * 4);
         Self { name: format!("s{number}"), policy: policy(chance), limits, time_limit }
