@@ -11,10 +11,11 @@
 //! While an open transaction keeps a vacuum from removing dead entries, a scan from the start takes a quarter of a
 //! second after two million runs, and seconds after twenty million. Scans become rare then, even if a claim finds nothing,
 //! and between them claims look for older runs only in the pages of the table that were written of late: new rows are
-//! there, unless a vacuum has freed other pages before.
+//! there, unless a vacuum has freed other pages before. The search for the categories that have ready runs passes over
+//! as many entries when the queue is empty, so claims name the categories that scans and looks have found.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -36,6 +37,9 @@ const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A claim that finds nothing after its cursor reads from the start at once if that takes no longer.
 const SHORT_SCAN: Duration = Duration::from_millis(50);
+
+/// With more, claims of every category search for them.
+const MAX_NAMED_CATEGORIES: usize = 1_000;
 
 /// Pages before the new ones that are read too: each session fills up the page that it has begun.
 const BEGUN_PAGES: i64 = 64;
@@ -82,6 +86,8 @@ struct ClaimCursor {
     looked_at: Duration,
     look_took: Duration,
     pages: Option<(i64, i64)>,
+    /// The categories that had ready runs at a scan that asked for them, and those that runs had since.
+    categories: Option<BTreeSet<String>>,
     /// Whether that claim left no ready run, and no other claim has started since.
     exhausted: bool,
     active_claims: usize,
@@ -96,6 +102,10 @@ pub(crate) struct ActiveClaim<'a> {
     pub(crate) from: ClaimPosition,
     /// Where to look for runs before `from`, if that is to be done.
     pub(crate) look_from_page: Option<i64>,
+    /// The only categories that may have ready runs, if that is known.
+    pub(crate) categories: Option<Vec<String>>,
+    /// Whether the claim finds out which categories have ready runs.
+    pub(crate) asks_for_categories: bool,
 }
 
 impl ClaimCursors {
@@ -116,7 +126,8 @@ impl ClaimCursors {
             cursor.missed = None;
         }
         cursor.active_claims += 1;
-        ActiveClaim { cursors: self, key, from, look_from_page }
+        let (categories, asks_for_categories) = cursor.named_categories(&key.1, from);
+        ActiveClaim { cursors: self, key, from, look_from_page, categories, asks_for_categories }
     }
 
     /// Moves every cursor back to the oldest of the runs that became ready, whatever their queue.
@@ -142,6 +153,21 @@ impl ClaimCursor {
     fn scan_is_due(&self, now: Duration) -> bool {
         let interval = (self.scan_took * SCAN_FACTOR).clamp(MIN_INTERVAL, MAX_SCAN_INTERVAL);
         now.saturating_sub(self.scan_started_at) >= interval
+    }
+
+    /// The categories that a claim names, and whether it asks for them.
+    fn named_categories(
+        &self,
+        of: &Categories,
+        from: ClaimPosition,
+    ) -> (Option<Vec<String>>, bool) {
+        if self.scan_took <= SHORT_SCAN || *of != Categories::All {
+            return (None, false);
+        }
+        let is_scan = from == ClaimPosition::START;
+        let known =
+            self.categories.as_ref().filter(|it| !is_scan && it.len() <= MAX_NAMED_CATEGORIES);
+        (known.map(|known| known.iter().cloned().collect()), is_scan)
     }
 
     /// The page from which a claim looks for runs before its position, if it does. A claim from the start looks at no page
@@ -173,13 +199,23 @@ impl ActiveClaim<'_> {
             cursor.looked_at = Duration::ZERO;
         }
         self.look_from_page = cursor.look(self.from, now);
+        (self.categories, self.asks_for_categories) =
+            cursor.named_categories(&self.key.1, self.from);
     }
 
-    /// Remembers how many pages the table had when the claim looked at it.
-    pub(crate) fn saw_pages(&self, pages: i64) {
-        if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
+    /// Remembers how many pages the table had when the claim looked at it, and the categories of the runs that it found.
+    pub(crate) fn saw(&self, pages: Option<i64>, categories: Vec<String>) {
+        let mut cursors = self.cursors.locked();
+        let Some(cursor) = cursors.get_mut(&self.key) else { return };
+        if let Some(pages) = pages {
             let (_, last) = cursor.pages.unwrap_or((pages, pages));
             cursor.pages = Some((last, pages));
+        }
+        if self.asks_for_categories {
+            cursor.categories = Some(BTreeSet::new());
+        }
+        if let Some(known) = &mut cursor.categories {
+            known.extend(categories);
         }
     }
 
@@ -194,6 +230,11 @@ impl ActiveClaim<'_> {
         }
         if from_the_start {
             cursor.scan_took = cursor.look_took;
+        }
+        if let Some(known) = &mut cursor.categories {
+            let new = claimed.iter().map(|run| &run.category).filter(|it| !known.contains(*it));
+            let new: Vec<String> = new.cloned().collect();
+            known.extend(new);
         }
         cursor.exhausted = from_the_start && claimed.len() < limit as usize;
         let position =
@@ -256,19 +297,27 @@ mod tests {
             clock.store(millisecond, Ordering::SeqCst);
             let mut claim = cursors.start_claim(&request);
             let is_scan = claim.from == ClaimPosition::START;
+            assert_eq!(claim.asks_for_categories, is_scan && millisecond > 0, "{millisecond}");
+            let named = claim.categories.as_ref().map(Vec::len);
+            let known = [(24_001..30_001, 1), (30_001..48_000, 2), (48_001..50_000, 1)];
+            let expected = known.iter().find(|(when, _)| when.contains(&millisecond));
+            assert_eq!(named, expected.map(|(_, count)| *count), "{millisecond}");
             clock.fetch_add(if is_scan { 240 } else { 0 }, Ordering::SeqCst);
             match claim.look_from_page {
                 Some(_) if is_scan => scans.push(millisecond),
                 Some(page) => looks.push((millisecond, page)),
                 None => {}
             }
-            claim.look_from_page.inspect(|_| claim.saw_pages(1_000 + millisecond as i64));
+            claim
+                .look_from_page
+                .inspect(|_| claim.saw(Some(1_000 + millisecond as i64), Vec::new()));
             if millisecond == 30_000 {
                 claim.finish(&[], None, 1);
                 claim = cursors.start_claim(&request);
                 claim.restart();
                 assert!(claim.from > ClaimPosition::START && claim.look_from_page.is_some());
-                claim.saw_pages(1_000 + millisecond as i64);
+                claim.saw(Some(1_000 + millisecond as i64), vec!["new".to_owned()]);
+                assert_eq!(claim.categories.as_deref(), Some(&[String::new()][..]));
             }
             claim.finish(std::slice::from_ref(&run), Some(run.id), 1);
         }
