@@ -2,9 +2,10 @@
 
 use clap::Args;
 use redrive::Unit;
+use redrive_engine::{Clock, SystemClock};
 use redrive_ops::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, RunExplanation,
-    SampleExplanation,
+    SampleExplanation, TimelineStep, timeline,
     views::{AttemptView, JournalView},
     words::rounded,
 };
@@ -112,8 +113,18 @@ fn print_parts<T: Serialize, R: Serialize>(
         return output.object(explanation);
     }
     output.details(&[record])?;
+    print_timeline(attempts, next, output)?;
     output.section("attempts", attempts)?;
     print_end(journal, next, output)
+}
+
+fn print_timeline(
+    attempts: &[AttemptView],
+    next: &Next,
+    output: Output,
+) -> Result<(), CommandError> {
+    let steps = timeline(attempts, next.instant(), SystemClock.now());
+    if steps.len() < 2 { Ok(()) } else { output.footer(&TimelineStep::line(&steps)) }
 }
 
 fn print_sample(explanation: &SampleExplanation, output: Output) -> Result<(), CommandError> {

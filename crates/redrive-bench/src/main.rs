@@ -15,6 +15,7 @@ mod gates;
 mod http_runs;
 mod item_marker;
 mod limited_api;
+mod logs;
 mod measurement;
 mod output;
 mod partition_files;
@@ -169,6 +170,13 @@ Examples:
   redrive-bench gates --scale 0.1 --rounds 3
   redrive-bench gates --store postgres://redrive@localhost/bench")]
     Gates(gates::GatesBenchArgs),
+    /// Logs of attempts: what keeping them costs a drain of programs that print, and of functions that print nothing
+    #[command(after_help = "\
+Examples:
+  redrive-bench logs
+  redrive-bench logs --scale 0.1 --rounds 3
+  redrive-bench logs --store postgres://redrive@localhost/bench")]
+    Logs(logs::LogsBenchArgs),
     /// What a run costs in a store that holds millions of runs, and the log that it writes
     #[command(after_help = "\
 The store is filled by submitting and finishing runs: ten million take some minutes.
@@ -226,6 +234,7 @@ async fn run(cli: BenchCli) -> Result<(), BenchError> {
         BenchCommand::Causes(args) => print_rows(&causes::run(&args, store_url).await?, format),
         BenchCommand::Plans(args) => print_rows(&plans::run(&args, store_url).await?, format),
         BenchCommand::Gates(args) => print_rows(&gates::run(&args, store_url).await?, format),
+        BenchCommand::Logs(args) => print_rows(&logs::run(&args, store_url).await?, format),
         BenchCommand::Volume(args) => print_rows(&volume::run(&args, store_url).await?, format),
         BenchCommand::Workload(args) => print_rows(&workload::run(&args, store_url).await?, format),
         BenchCommand::Echo => stream_runs::answer_calls(),

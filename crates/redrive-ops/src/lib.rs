@@ -35,7 +35,7 @@ pub use declared::{
 };
 pub use explain::{
     ExplainTarget, Explanation, ItemExplanation, Next, PartitionExplanation, PartitionNext,
-    RunExplanation, SampleExplanation, StageExplanation,
+    RunExplanation, SampleExplanation, StageExplanation, TimelineAttempt, TimelineStep, timeline,
 };
 pub use instant::{parse_instant, parse_past};
 pub use items::{AddItemError, ReplaceError, check_replacement, dropped_items};

@@ -179,6 +179,20 @@ fn gates_are_measured_on_both_stores() {
     folder.assert_empty();
 }
 
+// LOG-3
+#[test]
+fn the_cost_of_logs_is_measured_on_both_stores() {
+    let folder = BenchFolder::new();
+    for store in one_of_each(&folder) {
+        let sizes = ["--scale", "0.01", "--rounds", "1"];
+        let rows = json_rows(&folder, &[&["logs", "--store", &store], &sizes[..]].concat());
+        let compared = rows.iter().filter(|row| row["unit"] == "of no logs");
+        let shares: Vec<f64> = compared.map(|row| row["median"].as_f64().unwrap()).collect();
+        assert!(shares.len() == 4 && shares.iter().all(|share| *share > 0.0), "{rows:#?}");
+    }
+    folder.assert_empty();
+}
+
 #[test]
 fn a_workload_is_done_and_counted_on_both_stores() {
     let folder = BenchFolder::new();

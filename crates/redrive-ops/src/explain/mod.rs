@@ -11,6 +11,7 @@ mod rule;
 mod run;
 mod run_next;
 mod sample;
+mod timeline;
 
 use jiff::Timestamp;
 use redrive_core::{InvalidUnit, SampleId, Unit};
@@ -22,6 +23,7 @@ pub use partition::PartitionExplanation;
 pub use partition_next::PartitionNext;
 pub use run::RunExplanation;
 pub use sample::{SampleExplanation, StageExplanation};
+pub use timeline::{TimelineAttempt, TimelineStep, timeline};
 
 use crate::{Ops, Resource, views::SampleView, words::instant};
 
@@ -76,6 +78,10 @@ pub struct Next {
 impl Next {
     fn new(state: &'static str, at: Option<Timestamp>, because: String) -> Self {
         Self { state, at: instant(at), because }
+    }
+
+    pub fn instant(&self) -> Option<Timestamp> {
+        self.at.as_deref().and_then(|at| at.parse().ok())
     }
 }
 

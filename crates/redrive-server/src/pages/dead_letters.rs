@@ -16,10 +16,11 @@ use super::{
     layout::{DashboardPage, NavSection, may_act},
     logs::{LogQuery, UnitLogs},
     parts::{
-        address, attempts, edit_form, excerpt, given, json, number, parse_json, pill, unit_journal,
-        when_some,
+        address, attempts, command_field, edit_form, excerpt, given, json, number, parse_json,
+        pill, unit_journal, when_some,
     },
     resource::{Listed, bulk_links, unit_actions},
+    timeline::drawn,
 };
 use crate::{
     api::{NO_DATA, edit_sample},
@@ -118,6 +119,7 @@ pub(super) async fn show(
                     dt { "Line" } dd { (number(sample.line)) }
                     dt { "Stage" } dd { (sample.stage_name) }
                     (cause_field(sample.fingerprint.as_deref()))
+                    (command_field(&explanation.unit))
                     @if let Some(reason) = &sample.skip_reason { dt { "Skipped because" } dd { (reason) } }
                 }
                 (json("Last error", sample.error_message.as_deref()))
@@ -125,6 +127,8 @@ pub(super) async fn show(
             section.half { (json("Data", sample.data.as_deref())) }
             @for stage in &explanation.stages { section {
                 h2 { "Stage " (stage.stage) ": " (stage.outcome) }
+                @let next_at = explanation.next.instant().filter(|_| stage.outcome == "current");
+                (drawn(&stage.attempts, next_at, now))
                 (attempts(&stage.attempts, None, Some(&logs), now))
             } }
             (logs.section(now))

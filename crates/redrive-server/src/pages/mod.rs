@@ -21,6 +21,7 @@ mod preview;
 mod resource;
 mod runs;
 mod selections;
+mod timeline;
 mod uploads;
 
 use std::sync::Arc;

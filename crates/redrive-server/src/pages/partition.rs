@@ -10,9 +10,11 @@ use super::{
     layout::{DashboardPage, NavSection, may_act},
     logs::{LogQuery, UnitLogs},
     parts::{
-        address, attempts, json, number, partition_address, pill, unit_journal, when, when_some,
+        address, attempts, command_field, json, number, partition_address, pill, unit_journal,
+        when, when_some,
     },
     resource::unit_actions,
+    timeline::drawn,
 };
 use crate::{
     api::{KeyParts, key_of},
@@ -62,12 +64,13 @@ pub(super) async fn show(
                     (cause_field(partition.fingerprint.as_deref()))
                     dt { "Changed" } dd { (when_some(partition.updated_at, now)) }
                     @if let Some(at) = partition.next_retry_at { dt { "Next retry" } dd { (when(at, now)) } }
+                    (command_field(&explanation.unit))
                     @if let Some(by) = &partition.paused_by { dt { "Paused by" } dd { (by) " " (partition.pause_reason.as_deref().unwrap_or_default()) } }
                 }
             }
             section.half { (json("Last error", partition.error_message.as_deref()))
                 @if partition.error_message.is_none() { h2 { "Last error" } p.empty { "None." } } }
-            section { h2 { "Attempts and raw runs" } (attempts(&explanation.attempts, authority, Some(&logs), now)) }
+            section { h2 { "Attempts and raw runs" } (drawn(&explanation.attempts, explanation.next.instant(), now)) (attempts(&explanation.attempts, authority, Some(&logs), now)) }
             (logs.section(now))
             (unit_journal(&explanation.journal, may_act(&caller).then_some(("/partitions", &key.to_string())), now))
         }

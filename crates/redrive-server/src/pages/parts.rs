@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redrive_ops::{
     views::{AttemptView, JournalView},
-    words::{apart, rounded},
+    words::{apart, rounded, shell_word},
 };
 use redrive_store::MAX_NOTE_CHARS;
 use serde_json::Value;
@@ -136,15 +136,12 @@ pub(super) fn filter_choice(
 
 /// A form that replaces JSON, closed until somebody opens it.
 pub(super) fn edit_form(action: &str, title: &str, field: &str, json: &str) -> Markup {
-    let pretty = serde_json::from_str::<Value>(json)
-        .and_then(|value| serde_json::to_string_pretty(&value))
-        .unwrap_or_else(|_| json.to_owned());
     html! {
         details.edit {
             summary { (title) }
             form method="post" action=(action) {
                 input type="hidden" name="token" value=(data_token(json));
-                label { span { "JSON" } textarea name=(field) rows="10" spellcheck="false" { (pretty) } }
+                label { span { "JSON" } textarea name=(field) rows="10" spellcheck="false" { (pretty(json)) } }
                 label { span { "Reason" } input type="text" name="reason" maxlength="500"; }
                 button type="submit" { "Save" }
             }
@@ -238,12 +235,12 @@ pub(super) fn attempts(
             } }
             tbody { @for attempt in attempts { tr {
                 td.number { (attempt.attempt) }
-                td { (when_text(&attempt.started_at, now)) }
+                td { (when_text(&attempt.started_at, now)) br; small.nowrap { (attempt.started_at) } }
                 td.number { (rounded(attempt.took)) }
                 td { (pill(attempt.outcome)) }
                 td { (attempt.code.as_deref().unwrap_or_default()) }
                 td.text { (attempt.rule.as_deref().unwrap_or_default()) }
-                td.text { (excerpt(attempt.message.as_deref().unwrap_or_default())) }
+                td.text { (message(attempt.message.as_deref().unwrap_or_default())) }
                 @if let Some(logs) = logs { td {
                     @if logs.has(&attempt.stage, attempt.attempt) { (logs.link(&attempt.stage, attempt.attempt)) }
                 } }
@@ -255,6 +252,16 @@ pub(super) fn attempts(
                 } }
             } } }
         } }
+    }
+}
+
+/// A message in short, which opens if there is more.
+fn message(text: &str) -> Markup {
+    let is_whole = text.chars().count() <= EXCERPT_CHARS && !text.trim_end().contains('\n');
+    html! {
+        @if is_whole { (excerpt(text)) } @else {
+            details { summary { (excerpt(text)) } pre tabindex="0" aria-label="Message" { (text) } }
+        }
     }
 }
 
@@ -296,11 +303,24 @@ pub(super) fn more(address: Option<String>) -> Markup {
     html! { @if let Some(address) = address { p.pages { a href=(address) rel="next" { "Next page →" } } } }
 }
 
+/// A text, laid out if it is JSON.
 pub(super) fn json(title: &str, text: Option<&str>) -> Markup {
     html! {
         @if let Some(text) = text {
             h2 { (title) }
-            pre { (text) }
+            pre tabindex="0" aria-label=(title) { (pretty(text)) }
         }
     }
+}
+
+/// JSON with a line for each value; other text as it is.
+fn pretty(json: &str) -> String {
+    serde_json::from_str::<Value>(json)
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| json.to_owned())
+}
+
+/// What shows the same in a terminal.
+pub(super) fn command_field(unit: &str) -> Markup {
+    html! { dt { "In a terminal" } dd { code { "redrive why " (shell_word(unit)) } } }
 }

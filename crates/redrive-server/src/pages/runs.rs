@@ -19,9 +19,11 @@ use super::{
     layout::{DashboardPage, NavSection, may_act},
     logs::{LogQuery, UnitLogs},
     parts::{
-        act_button, address, attempts, edit_form, given, json, parse_json, pill, unit_journal, when,
+        act_button, address, attempts, command_field, edit_form, given, json, parse_json, pill,
+        unit_journal, when,
     },
     resource::{Listed, bulk_links, unit_actions},
+    timeline::drawn,
 };
 use crate::{
     api::{change_queue, edit_run},
@@ -90,6 +92,7 @@ pub(super) async fn show(
                     dt { "Attempts" } dd { (run.attempts) }
                     (cause_field(run.fingerprint.as_deref()))
                     @if let Some(owner) = &run.lease_owner { dt { "Held by" } dd { (owner.0) } }
+                    (command_field(&explanation.unit))
                 }
             }
             section.half {
@@ -97,7 +100,7 @@ pub(super) async fn show(
                 (json("Result", run.result.as_deref()))
                 (json("Last error", run.error_message.as_deref()))
             }
-            section { h2 { "Attempts" } (attempts(&explanation.attempts, None, Some(&logs), now)) }
+            section { h2 { "Attempts" } (drawn(&explanation.attempts, explanation.next.instant(), now)) (attempts(&explanation.attempts, None, Some(&logs), now)) }
             (logs.section(now))
             (unit_journal(&explanation.journal, may_act(&caller).then_some(("/runs", &id.to_string())), now))
         }
