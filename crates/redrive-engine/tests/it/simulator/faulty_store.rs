@@ -319,7 +319,13 @@ impl Ledger for FaultyStore {
 #[async_trait]
 impl AttemptLogs for FaultyStore {
     async fn write_logs(&self, logs: &[AttemptLog]) -> Result<()> {
-        self.call("write_logs", self.inner.write_logs(logs)).await
+        self.call("write_logs", async {
+            match &self.mutant {
+                Some(mutant) => mutant.write_logs(&*self.inner, logs).await,
+                None => self.inner.write_logs(logs).await,
+            }
+        })
+        .await
     }
 
     async fn log_of(&self, unit: &UnitRow, attempt: AttemptNumber) -> Result<Option<AttemptLog>> {

@@ -9,6 +9,7 @@ use redrive_store::{
 };
 
 use super::{
+    attempt_logs::{self, AttemptLogTexts},
     clock::SimClock,
     log::{Event, Log},
     plan::Plan,
@@ -25,6 +26,7 @@ pub(crate) struct Lived {
     /// By run.
     pub(crate) attempts: BTreeMap<i64, Vec<AttemptRecord>>,
     pub(crate) journal: Vec<JournalRecord>,
+    pub(crate) logs: AttemptLogTexts,
     /// What was found wrong on the way.
     pub(crate) problems: Vec<String>,
 }
@@ -51,6 +53,7 @@ impl Lived {
         for attempt in ledger {
             attempts.entry(attempt.unit.id).or_default().push(attempt);
         }
-        Self { plan, script, clock, events: log.events(), runs, attempts, journal, problems }
+        let logs = attempt_logs::read(&attempts, store).await;
+        Self { plan, script, clock, events: log.events(), runs, attempts, journal, logs, problems }
     }
 }

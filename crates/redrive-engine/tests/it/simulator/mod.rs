@@ -16,6 +16,7 @@
 //! consumers), of uploads, of pipelines, of plans, of runs behind gates, and of everything at once. All stand on the same ground: clocks,
 //! weather, the way to the store, and processes that come and go.
 
+mod attempt_logs;
 mod chance;
 mod clock;
 

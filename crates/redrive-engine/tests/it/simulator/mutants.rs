@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::{AttemptNumber, Decision, Epoch, RunId, RunStatus};
 use redrive_sqlite::Location;
 use redrive_store::{
-    LeaseRef, LeaseRelease, Leased, NewRun, Result, RunCompletion, RunFinish, Store, SubmittedRun,
-    UnitKind, Written,
+    AttemptLog, LeaseRef, LeaseRelease, Leased, NewRun, Result, RunCompletion, RunFinish, Store,
+    SubmittedRun, UnitKind, Written,
 };
 use rusqlite::{Connection, Params};
 
@@ -120,6 +120,10 @@ pub(crate) enum Rule {
     RateKept,
     /// A claim says under which epoch of a gate a unit was let through.
     PermitTold,
+    /// A log that is acknowledged is stored.
+    LogKept,
+    /// A log is that of its own attempt.
+    LogOfItsAttempt,
 }
 
 impl Rule {
@@ -189,6 +193,19 @@ impl Mutant {
     pub(super) fn strikes(&self) -> bool {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         call % 3 == 2 && call < 300
+    }
+
+    pub(crate) async fn write_logs(&self, store: &dyn Store, logs: &[AttemptLog]) -> Result<()> {
+        if self.breaks(Rule::LogKept) {
+            return Ok(());
+        }
+        let mut logs = logs.to_vec();
+        if let [first, second, ..] = &mut logs[..]
+            && self.breaks(Rule::LogOfItsAttempt)
+        {
+            std::mem::swap(&mut first.text, &mut second.text);
+        }
+        store.write_logs(&logs).await
     }
 
     pub(crate) async fn renew_leases(
@@ -401,6 +418,18 @@ fn a_store_that_acknowledges_a_renewal_without_making_it_is_found_out() {
 #[test]
 fn a_store_that_loses_an_acknowledged_submission_is_found_out() {
     assert_found_out(Rule::SubmissionKept, "and is lost");
+}
+
+// LOG-3
+#[test]
+fn a_store_that_loses_an_acknowledged_log_is_found_out() {
+    assert_found_out(Rule::LogKept, "and its log is lost");
+}
+
+// LOG-2
+#[test]
+fn a_store_that_mixes_up_two_logs_is_found_out() {
+    assert_found_out(Rule::LogOfItsAttempt, "has lines of others");
 }
 
 // CAU-5

@@ -16,6 +16,7 @@ use redrive_store::Verdict;
 use tokio::sync::mpsc;
 
 use super::{
+    attempt_logs,
     chance::Chance,
     gate::Gate,
     log::{How, Log, What},
@@ -127,6 +128,7 @@ impl Handler for Actor {
         let token = call.details["payload"]["token"].as_u64().unwrap();
         let scene = self.script.scene(token, call.attempt.0, self.leases[&queue]);
         let execution = self.begin(queue, call);
+        call.log.line(&attempt_logs::first_line(call));
         // A frozen worker does not hear that it should stop, while what it waits for may come.
         let told = async {
             stop.stopped().await;
@@ -141,6 +143,7 @@ impl Handler for Actor {
         // Nor does it notice that it is done.
         self.gate.pass().await;
         execution.end(&outcome);
+        call.log.line(&attempt_logs::last_line(call));
         if matches!(&outcome, Outcome::Failed(failure) if failure.code().to_string() == "panic") {
             std::panic::resume_unwind(Box::new("as the script says".to_owned()));
         }

@@ -9,7 +9,7 @@ use std::{
 use redrive_core::RunState;
 use redrive_store::{RunRecord, SubmittedRun};
 
-use super::{executions, leases, lived::Lived, log::What, replay};
+use super::{attempt_logs, executions, leases, lived::Lived, log::What, replay};
 
 /// Everything that is wrong with a world; nothing, if all is well.
 pub(crate) fn judge(lived: &Lived) -> Vec<String> {
@@ -18,6 +18,7 @@ pub(crate) fn judge(lived: &Lived) -> Vec<String> {
     problems.extend(leases::judge(lived));
     problems.extend(executions::judge(lived));
     problems.extend(replay::judge(lived));
+    problems.extend(attempt_logs::judge(lived));
     problems.extend(endings(lived));
     problems
 }
