@@ -60,6 +60,7 @@ mod sample_writes;
 mod samples;
 mod submit;
 mod submit_in;
+mod workers;
 
 pub use backfill::BEGIN_BACKFILL;
 pub use bound_query::SqlQuery;

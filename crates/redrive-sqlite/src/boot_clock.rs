@@ -76,6 +76,7 @@ fn set_anchor(connection: &Connection, boot_id: &str) -> Result<Timestamp> {
     transaction.execute(queries::END_SAMPLE_LEASES_OF_OTHER_BOOTS, []).doing(DOING)?;
     transaction.execute(queries::END_FEED_LEASES_OF_OTHER_BOOTS, []).doing(DOING)?;
     transaction.execute(queries::END_PLAN_LEASES_OF_OTHER_BOOTS, []).doing(DOING)?;
+    transaction.execute(queries::REMOVE_WORKERS_OF_OTHER_BOOTS, []).doing(DOING)?;
     transaction.commit().doing(DOING)?;
     redrive_store::failpoint!("sqlite.clock.committed");
     Ok(anchor(wall_at, since))

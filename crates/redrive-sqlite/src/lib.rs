@@ -47,6 +47,7 @@ mod queues;
 mod run_counts;
 mod runs;
 mod selected;
+mod workers;
 
 pub use backup::backup;
 pub use boot_clock::SqliteLeaseClock;

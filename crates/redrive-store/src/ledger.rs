@@ -79,7 +79,7 @@ impl fmt::Display for UnitRow {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AttemptOutcome {
     Success,
     Retrying,
@@ -102,6 +102,15 @@ impl AttemptOutcome {
 
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
+}
+
+impl From<&Decision> for AttemptOutcome {
+    fn from(decision: &Decision) -> Self {
+        match decision {
+            Decision::RetryAt { .. } => Self::Retrying,
+            Decision::GiveUp { .. } => Self::Failed,
+        }
     }
 }
 
@@ -225,14 +234,12 @@ impl AttemptRecord {
 
     /// Fills the columns that describe the decision about a failure.
     pub fn with_decision(self, decision: &Decision) -> Self {
+        let row = Self { outcome: decision.into(), ..self };
         match decision {
-            Decision::RetryAt { delay, counted, .. } => Self {
-                outcome: AttemptOutcome::Retrying,
-                counted: *counted,
-                delay: Some(*delay),
-                ..self
-            },
-            Decision::GiveUp { .. } => Self { outcome: AttemptOutcome::Failed, ..self },
+            Decision::RetryAt { delay, counted, .. } => {
+                Self { counted: *counted, delay: Some(*delay), ..row }
+            }
+            Decision::GiveUp { .. } => row,
         }
     }
 }

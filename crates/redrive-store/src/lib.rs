@@ -1,8 +1,8 @@
 //! The records of Redrive and the interface of a store.
 //!
 //! A store is a set of traits, one per aggregate: [`Partitions`], [`Runs`], [`Items`],
-//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`], [`Plans`], [`Gates`]. The traits are
-//! object safe: the engine holds an `Arc<dyn Store>` and does not know the database. Methods take a
+//! [`Pipelines`], [`Samples`], [`Ledger`], [`Journal`], [`Leases`], [`Pruning`], [`Plans`], [`Gates`],
+//! [`Workers`]. The traits are object safe: the engine holds an `Arc<dyn Store>` and does not know the database. Methods take a
 //! slice and return a vector in the same order.
 //!
 //! Three rules hold for every method that writes:
@@ -71,15 +71,21 @@ mod gate_results;
 mod gate_state;
 
 mod attempt_logs;
+mod attempt_counts;
 mod causes;
 mod figures;
 mod pruning;
+mod workers;
 
 mod wakes;
 
 mod store;
 
 pub use attempt_logs::{AttemptLog, AttemptLogs, LoggedAttempt};
+pub use attempt_counts::{
+    AttemptCount, AttemptCountFilter, AttemptEnd, CountPeriod, MinuteCounts, PeriodCount,
+    attempt_counts, start_of,
+};
 pub use causes::{
     CauseChange, CauseFilter, CauseHour, CauseKind, CauseMark, CauseMiscount, CauseRecord, Causes,
     InvalidCauseChange, MAX_CAUSES, cause_hours_pruned, cause_records, cause_returned, cause_unit,
@@ -165,3 +171,4 @@ pub use selection::{KeyPlace, Selection, SelectionTerm, StateFilter, TermValue};
 pub use selection_sql::{SelectionSql, SqlDialect, StateSql};
 pub use store::Store;
 pub use wakes::Wakes;
+pub use workers::{Presence, WorkerPlace, WorkerRecord, Workers, worker_kept_since};

@@ -11,7 +11,7 @@ use redrive_core::{
 use serde_json::json;
 
 use crate::{
-    AttemptOutcome, AttemptRecord, JournalEntry, PartitionFinish, PartitionRecord,
+    AttemptEnd, AttemptOutcome, AttemptRecord, JournalEntry, PartitionFinish, PartitionRecord,
     PartitionVerdict, PartitionWorkRecord, UnitKind, UnitRow,
 };
 
@@ -105,6 +105,14 @@ impl PartitionFinish {
         after.work =
             Some(PartitionWorkRecord { paused: Some(paused), ..PartitionWorkRecord::none() });
         WorkWrite::Replace
+    }
+
+    pub fn attempt_end(&self) -> AttemptEnd {
+        let outcome = match &self.verdict {
+            PartitionVerdict::Accepted { .. } => AttemptOutcome::Success,
+            PartitionVerdict::Rejected { .. } => AttemptOutcome::Failed,
+        };
+        AttemptEnd { outcome, started_at: self.started_at, ended_at: self.ended_at }
     }
 
     pub fn ledger_row(&self, id: PartitionId) -> AttemptRecord {

@@ -6,7 +6,10 @@
 use jiff::Timestamp;
 use redrive_core::{Cause, Decision, RunEvent, RunState, RunStatus, Unit};
 
-use crate::{AttemptRecord, JournalEntry, RunCompletion, RunFinish, UnitKind, UnitRow, Verdict};
+use crate::{
+    AttemptEnd, AttemptOutcome, AttemptRecord, JournalEntry, RunCompletion, RunFinish, UnitKind,
+    UnitRow, Verdict,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunColumns<'a> {
@@ -83,6 +86,14 @@ impl RunFinish {
                 }
             }
         }
+    }
+
+    pub fn attempt_end(&self) -> AttemptEnd {
+        let outcome = match &self.completion {
+            RunCompletion::Judged { .. } => AttemptOutcome::Success,
+            RunCompletion::Failed { decision, .. } => decision.into(),
+        };
+        AttemptEnd { outcome, started_at: self.started_at, ended_at: self.ended_at }
     }
 
     pub fn ledger_row(&self) -> AttemptRecord {

@@ -11,8 +11,8 @@ use redrive_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    AttemptOutcome, AttemptRecord, JournalEntry, LeaseRef, PipelineRunRecord, SampleCompletion,
-    SampleFinish, UnitKind, UnitRow, WorkerId,
+    AttemptEnd, AttemptOutcome, AttemptRecord, JournalEntry, LeaseRef, PipelineRunRecord,
+    SampleCompletion, SampleFinish, UnitKind, UnitRow, WorkerId,
 };
 
 /// The stage name of a source line that failed before the first stage.
@@ -136,6 +136,15 @@ impl SampleFinish {
                 }
             }
         }
+    }
+
+    pub fn attempt_end(&self) -> AttemptEnd {
+        let outcome = match &self.completion {
+            SampleCompletion::Answered(_) => AttemptOutcome::Success,
+            SampleCompletion::Skipped(_) => AttemptOutcome::Skipped,
+            SampleCompletion::Failed { decision, .. } => decision.into(),
+        };
+        AttemptEnd { outcome, started_at: self.started_at, ended_at: self.ended_at }
     }
 
     pub fn ledger_row(&self) -> AttemptRecord {

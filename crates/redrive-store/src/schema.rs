@@ -41,6 +41,7 @@ macro_rules! migrations {
             18, "0018", "gates";
             19, "0019", "plan_counts";
             20, "0020", "attempt_logs";
+            21, "0021", "workers";
         }
     };
     ($($version:literal, $number:literal, $name:literal;)*) => {

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::{
     AttemptLogs, Causes, Figures, Gates, Items, Journal, Leases, Ledger, Partitions, Pipelines,
-    Plans, Pruning, Result, Runs, Samples, SchemaStatus,
+    Plans, Pruning, Result, Runs, Samples, SchemaStatus, Workers,
 };
 
 #[async_trait]
@@ -25,6 +25,7 @@ pub trait Store:
     + Causes
     + Plans
     + Gates
+    + Workers
 {
     /// The lease clock. It does not jump when the wall clock is set, and every process that shares
     /// the store reads the same time.

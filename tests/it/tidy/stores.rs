@@ -62,6 +62,7 @@ const ONE_SIDED_QUERIES: &[(&str, &str, &str)] = &[
     (SQLITE, "end_sample_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_feed_leases_of_other_boots.sql", "a server's clock goes on across boots"),
     (SQLITE, "end_plan_leases_of_other_boots.sql", "a server's clock goes on across boots"),
+    (SQLITE, "remove_workers_of_other_boots.sql", "a server's clock goes on across boots"),
 ];
 
 pub(super) fn unequal_migrations(files: &[SourceFile]) -> Vec<String> {

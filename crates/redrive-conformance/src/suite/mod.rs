@@ -52,6 +52,7 @@ pub mod sample_finishes;
 pub mod sample_keeping;
 pub mod upload_groups;
 pub mod whole_store;
+pub mod workers;
 
 mod partition_samples;
 mod pipeline_samples;
@@ -422,6 +423,13 @@ macro_rules! conformance_tests {
             attempt_logs {
                 logs_read_back_as_they_were_given_each_with_its_attempt
                 a_later_log_replaces_an_earlier_one_and_never_the_other_way
+            }
+            workers {
+                a_worker_is_listed_as_it_reported_last_until_it_stops
+                a_worker_that_was_silent_for_a_day_is_removed_by_the_next_report
+                counts_of_attempts_are_added_up_by_period_and_place
+                counts_of_attempts_are_kept_for_the_charts_that_read_them
+                counts_that_are_reported_at_once_are_all_counted
             }
             pruning {
                 only_what_is_finished_and_old_may_go

@@ -7,7 +7,8 @@ use redrive_postgres::QUERIES;
 use crate::server::Database;
 
 /// Statements that only one of the databases needs.
-const SQLITE_ALONE: [&str; 28] = [
+const SQLITE_ALONE: [&str; 29] = [
+    "remove_workers_of_other_boots",
     "count_cause",
     "insert_cause",
     "place_of_unit",
@@ -138,6 +139,8 @@ fn statements_name_the_schema_and_ask_no_clock() {
             "gates",
             "gate_keys",
             "gate_permits",
+            "workers",
+            "attempt_counts",
         ];
         for table in tables {
             for word in ["FROM", "JOIN", "INTO", "UPDATE"] {

@@ -1,0 +1,2 @@
+DROP TABLE redrive.attempt_counts;
+DROP TABLE redrive.workers;

@@ -1,0 +1,1 @@
+DELETE FROM redrive.workers WHERE heard_at < :heard_before

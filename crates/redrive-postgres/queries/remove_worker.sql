@@ -1,0 +1,1 @@
+DELETE FROM redrive.workers WHERE id = :id

@@ -1,0 +1,2 @@
+SELECT id, host, process, version, started_at, heard_at, lease_until, draining, places
+FROM redrive.workers ORDER BY started_at, id

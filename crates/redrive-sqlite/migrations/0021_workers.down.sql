@@ -1,0 +1,2 @@
+DROP TABLE attempt_counts;
+DROP TABLE workers;

@@ -1,0 +1,1 @@
+DELETE FROM workers WHERE heard_at < ?1

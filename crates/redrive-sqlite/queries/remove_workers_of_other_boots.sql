@@ -1,0 +1,2 @@
+-- No process of another boot is alive. SQLite only.
+DELETE FROM workers
