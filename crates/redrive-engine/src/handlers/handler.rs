@@ -120,6 +120,11 @@ pub trait Handler: Send + Sync {
         None
     }
 
+    /// How often a program that stays running was started again after a failure.
+    fn restarts(&self) -> u64 {
+        0
+    }
+
     /// Ends whatever keeps running between calls, and waits until it has ended. Called when no call is
     /// running and none is expected; a later call starts it again.
     async fn release(&self) {}

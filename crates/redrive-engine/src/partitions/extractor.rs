@@ -39,6 +39,11 @@ pub trait Extractor: Send + Sync {
         None
     }
 
+    /// How often a program that stays running was started again after a failure.
+    fn restarts(&self) -> u64 {
+        0
+    }
+
     /// Ends what runs between calls, and waits for the end.
     async fn release(&self) {}
 }

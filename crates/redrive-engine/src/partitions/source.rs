@@ -81,6 +81,12 @@ impl Source {
         limits.into_iter().flatten().fold(self.limits.concurrency, usize::min)
     }
 
+    /// How often programs of the handlers were started again after a failure.
+    pub(crate) fn restarts(&self) -> u64 {
+        let validation = self.rules.handler.as_ref();
+        self.extractor.restarts() + validation.map_or(0, |validation| validation.handler.restarts())
+    }
+
     /// Stops the programs that the handlers keep running.
     pub(crate) async fn release(&self) {
         self.extractor.release().await;

@@ -33,6 +33,7 @@ use crate::{
     traces::{TracedAttempt, Traces},
     worker::{
         failures::{lost_worker, panic_failure},
+        reporter::PlaceCounts,
         unit_leases::{StoreLeases, UnitLeases, WorkContext},
         work::{Completion, Work, WorkerLimits},
     },
@@ -54,6 +55,7 @@ pub(crate) struct PartitionWork {
     shares: LaneShares,
     gates: WorkGates,
     logs: Arc<WorkLogs>,
+    counts: PlaceCounts,
 }
 
 impl PartitionWork {
@@ -65,6 +67,7 @@ impl PartitionWork {
             shares: LaneShares::new(source.backfill_share),
             gates: context.gates(source.gates.clone()),
             logs: WorkLogs::new(source.limits.log, context),
+            counts: PlaceCounts::new(UnitKind::Partition),
             source,
             context: context.clone(),
             leases: context.leases(Leased::Partition),
@@ -342,6 +345,18 @@ impl Work for PartitionWork {
         });
         let validated = stream::iter(validations).buffer_unordered(self.source.concurrency());
         Ok(validated.filter_map(async |finish| finish).collect().await)
+    }
+
+    fn counts(&self) -> Option<&PlaceCounts> {
+        Some(&self.counts)
+    }
+
+    fn count(&self, finish: &PartitionFinish) {
+        self.counts.add(finish.attempt_end());
+    }
+
+    fn restarts(&self) -> u64 {
+        self.source.restarts()
     }
 
     async fn backlog(&self) -> Result<Backlog> {

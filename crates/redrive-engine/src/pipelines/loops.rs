@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::{Pipeline, SourceReader, StageWork};
 use crate::worker::{
     reaper::Reapers,
+    reporter::WorkerReporter,
     unit_leases::WorkContext,
     worker_loop::{Until, WorkerLoop},
 };
@@ -28,13 +29,19 @@ pub(crate) struct PipelineLoops {
 }
 
 impl PipelineLoops {
-    pub(crate) fn new(pipeline: &Pipeline, context: &WorkContext, reapers: &mut Reapers) -> Self {
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        context: &WorkContext,
+        reapers: &mut Reapers,
+        reporter: &mut WorkerReporter,
+    ) -> Self {
         let source_reader = SourceReader::new(pipeline.clone(), context);
         let source_reader = WorkerLoop::new(Arc::new(source_reader), context.write_times.clone());
         source_reader.register(&mut reapers.sources);
         let stages = StageWork::each(pipeline, context).map(|stage| {
             let stage = WorkerLoop::new(Arc::new(stage), context.write_times.clone());
             stage.register(&mut reapers.samples);
+            stage.report_to(reporter);
             stage
         });
         Self {

@@ -182,6 +182,10 @@ impl Handler for IntoSample {
         self.handler.capacity()
     }
 
+    fn restarts(&self) -> u64 {
+        self.handler.restarts()
+    }
+
     async fn release(&self) {
         self.handler.release().await;
     }

@@ -25,6 +25,7 @@ use crate::{
     worker::{
         failures::lost_worker,
         handoff::Handoff,
+        reporter::PlaceCounts,
         unit_leases::{StoreLeases, UnitLeases, WorkContext},
         work::{Completion, Work, WorkerLimits},
     },
@@ -42,6 +43,7 @@ pub(crate) struct StageWork {
     leases: StoreLeases,
     gates: WorkGates,
     logs: Arc<WorkLogs>,
+    counts: PlaceCounts,
 }
 
 impl StageWork {
@@ -70,6 +72,7 @@ impl StageWork {
             leases: context.leases(Leased::Sample),
             gates: context.gates(stage.gates.clone()),
             logs: WorkLogs::new(stage.limits.log, context),
+            counts: PlaceCounts::new(UnitKind::Sample),
         })
     }
 
@@ -358,6 +361,18 @@ impl Work for StageWork {
             }
         }
         Ok(finishes)
+    }
+
+    fn counts(&self) -> Option<&PlaceCounts> {
+        Some(&self.counts)
+    }
+
+    fn count(&self, finish: &SampleFinish) {
+        self.counts.add(finish.attempt_end());
+    }
+
+    fn restarts(&self) -> u64 {
+        self.stage.handler.restarts()
     }
 
     async fn backlog(&self) -> Result<Backlog> {

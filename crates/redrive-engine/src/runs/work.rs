@@ -24,6 +24,7 @@ use crate::{
     traces::{TracedAttempt, Traces},
     worker::{
         failures::lost_worker,
+        reporter::PlaceCounts,
         unit_leases::{StoreLeases, UnitLeases, WorkContext},
         work::{Completion, Work, WorkerLimits},
     },
@@ -35,13 +36,21 @@ pub(crate) struct RunWork {
     leases: StoreLeases,
     gates: WorkGates,
     logs: Arc<WorkLogs>,
+    counts: PlaceCounts,
 }
 
 impl RunWork {
     pub(crate) fn new(queue: Queue, context: &WorkContext) -> Self {
         let gates = context.gates(queue.gates.clone());
         let logs = WorkLogs::new(queue.limits.log, context);
-        Self { queue, context: context.clone(), leases: context.leases(Leased::Run), gates, logs }
+        Self {
+            queue,
+            context: context.clone(),
+            leases: context.leases(Leased::Run),
+            gates,
+            logs,
+            counts: PlaceCounts::new(UnitKind::Run),
+        }
     }
 
     fn call(&self, run: &ClaimedRun) -> Call {
@@ -244,6 +253,18 @@ impl Work for RunWork {
             }
         }
         Ok(finishes)
+    }
+
+    fn counts(&self) -> Option<&PlaceCounts> {
+        Some(&self.counts)
+    }
+
+    fn count(&self, finish: &RunFinish) {
+        self.counts.add(finish.attempt_end());
+    }
+
+    fn restarts(&self) -> u64 {
+        self.queue.handler.restarts()
     }
 
     async fn backlog(&self) -> Result<Backlog> {

@@ -6,14 +6,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use redrive_core::{AttemptNumber, Failure, ItemEvent, ItemStatus, Unit};
 use redrive_store::{
-    AttemptRecord, ItemAttempt, ItemMove, ItemPass, ItemRecord, MAX_PAGE, Result, Store, UnitKind,
-    UnitRow, Written,
+    AttemptEnd, AttemptOutcome, AttemptRecord, ItemAttempt, ItemMove, ItemPass, ItemRecord,
+    MAX_PAGE, MinuteCounts, Presence, Result, Store, UnitKind, UnitRow, Written, attempt_counts,
 };
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinHandle,
+    time::Instant,
 };
 
 use crate::{
@@ -32,6 +34,9 @@ const GATHER_TIME: Duration = Duration::from_millis(20);
 /// The most results that wait to be written; lanes block beyond that.
 const MAX_WAITING: usize = 4_096;
 
+/// How often the counts of attempts are written.
+const COUNTED_EVERY: Duration = Duration::from_secs(20);
+
 /// How long writes are retried while the store is unavailable.
 const MAX_STORE_WAIT: Duration = Duration::from_secs(60);
 
@@ -39,8 +44,8 @@ const MAX_STORE_WAIT: Duration = Duration::from_secs(60);
 pub(super) struct ItemResult {
     pub(super) item: ItemRecord,
     pub(super) failure: Option<Failure>,
-    pub(super) started_at: jiff::Timestamp,
-    pub(super) ended_at: jiff::Timestamp,
+    pub(super) started_at: Timestamp,
+    pub(super) ended_at: Timestamp,
     /// The gates that the item has passed.
     pub(super) gates: Option<ItemPass>,
 }
@@ -109,10 +114,11 @@ async fn write_all(
     (observer, traces): (UploadObserver, Traces),
     mut batches: ResultBatches,
 ) -> Result<()> {
-    let mut batch = Vec::new();
+    let (mut batch, mut counts) = (Vec::new(), UploadCounts::default());
     loop {
         batches.next(&mut batch).await;
         if batch.is_empty() {
+            counts.write(&*store).await;
             return Ok(());
         }
         redrive_store::failpoint!("engine.upload.answered");
@@ -125,12 +131,60 @@ async fn write_all(
                 tracing::warn!(item, "ignored the result of an item that was no longer pending");
             }
             if written == Written::Applied {
+                counts.add(&result);
                 traces.record(|| result.attempt(&worker));
             }
             observer(match &result.failure {
                 None => UploadEvent::Uploaded(&result.item),
                 Some(failure) => UploadEvent::Rejected(&result.item, failure),
             });
+        }
+        if counts.is_due() {
+            counts.write(&*store).await;
+        }
+    }
+}
+
+/// The attempts since the last write of counts. All items of a recorder belong to one upload.
+#[derive(Default)]
+struct UploadCounts {
+    upload: String,
+    minutes: MinuteCounts,
+    written: Option<Instant>,
+    now: Timestamp,
+}
+
+impl UploadCounts {
+    fn add(&mut self, result: &ItemResult) {
+        let ItemResult { item, started_at, ended_at, .. } = result;
+        if self.upload.is_empty() {
+            self.upload.clone_from(&item.group.upload);
+        }
+        let outcome = match result.failure {
+            None => AttemptOutcome::Success,
+            Some(_) => AttemptOutcome::Retrying,
+        };
+        self.now = *ended_at;
+        self.minutes.add(AttemptEnd { outcome, started_at: *started_at, ended_at: *ended_at });
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.written.get_or_insert_with(monotonic).elapsed() >= COUNTED_EVERY
+    }
+
+    /// Writes the counts, or keeps them for the next time. An upload does not fail because of them.
+    async fn write(&mut self, store: &dyn Store) {
+        self.written = None;
+        let counts = attempt_counts([(UnitKind::Item, self.upload.as_str(), &self.minutes)]);
+        if counts.is_empty() {
+            return;
+        }
+        match store.report(&Presence::NoWorker, &counts, self.now).await {
+            Ok(()) => self.minutes = MinuteCounts::default(),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::debug!(error, "cannot write the counts of attempts");
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     traces::Traces,
     worker::{
         reaper::{KindReapers, Reapers},
+        reporter::WorkerReporter,
         unit_leases::WorkContext,
         work::Work,
         worker_loop::{Until, WorkerLoop},
@@ -173,25 +174,27 @@ impl Engine {
         };
         self.declare_gates(&context).await;
         let mut reapers = Reapers::default();
+        let mut reporter = WorkerReporter::new(&context);
         let mut loops = JoinSet::new();
         for queue in self.queues.values() {
-            let queue =
-                worker_loop(RunWork::new(queue.clone(), &context), &mut reapers.runs, &context);
+            let queue = RunWork::new(queue.clone(), &context);
+            let queue = worker_loop(queue, &mut reapers.runs, &mut reporter, &context);
             loops.spawn(queue.run(self.store.wakes(), stop.clone(), until));
         }
         for source in self.sources.values() {
             let source = PartitionWork::new(source.clone(), &context);
-            let source = worker_loop(source, &mut reapers.partitions, &context);
+            let source = worker_loop(source, &mut reapers.partitions, &mut reporter, &context);
             loops.spawn(source.run(self.store.wakes(), stop.clone(), until));
         }
         for pipeline in self.pipelines.values() {
-            let pipeline = PipelineLoops::new(pipeline, &context, &mut reapers);
+            let pipeline = PipelineLoops::new(pipeline, &context, &mut reapers, &mut reporter);
             loops.spawn(pipeline.run(stop.clone(), until));
         }
         let mut notifications = Vec::new();
         for notifier in self.notifiers.values() {
             let queue = RunWork::new(notifier.queue.clone(), &context);
-            notifications.push(worker_loop(queue, &mut reapers.runs, &context));
+            let queue = worker_loop(queue, &mut reapers.runs, &mut reporter, &context);
+            notifications.push(queue);
         }
         let (reaper_stopper, reaper_stop) = Stopper::new();
         if !context.declared_gates.gates.is_empty() {
@@ -199,6 +202,8 @@ impl Engine {
             tokio::spawn(known.follow(self.store.clone(), reaper_stop.clone()));
         }
         let reapers = tokio::spawn(reapers.run(reaper_stop));
+        let (reporter_stopper, reporter_stop) = Stopper::new();
+        let reporter = tokio::spawn(reporter.run(stop.clone(), reporter_stop));
         let deliver = |loops: &mut JoinSet<()>, notifications: Vec<WorkerLoop<RunWork>>| {
             for notification in notifications {
                 loops.spawn(notification.run(self.store.wakes(), stop.clone(), until));
@@ -228,6 +233,8 @@ impl Engine {
         }
         reaper_stopper.stop();
         _ = reapers.await;
+        reporter_stopper.stop();
+        _ = reporter.await;
         self.release_handlers().await;
     }
 
@@ -302,14 +309,16 @@ impl Engine {
     }
 }
 
-/// The loop of some work, known to the reapers of its kind.
+/// The loop of some work, known to the reapers of its kind and to the reporter of the process.
 fn worker_loop<W: Work>(
     work: W,
     reapers: &mut KindReapers,
+    reporter: &mut WorkerReporter,
     context: &WorkContext,
 ) -> WorkerLoop<W> {
     let worker = WorkerLoop::new(Arc::new(work), context.write_times.clone());
     worker.register(reapers);
+    worker.report_to(reporter);
     worker
 }
 

@@ -145,13 +145,14 @@ async fn write_logs<W: Work>(work: &W, logs: &[AttemptLog]) -> Result<()> {
     }
 }
 
-/// Logs a written result, and traces it if its row is in the ledger. The worker that ran the attempt calls this, or a
+/// Logs a written result, and counts and traces it if its row is in the ledger. The worker that ran the attempt calls this, or a
 /// reaper on behalf of a lost worker.
 pub(crate) fn report_finish<W: Work>(work: &W, finish: &W::Finish, written: Written) {
     work.log_finish(finish, written);
-    if written == Written::Applied
-        && let Some(traces) = work.traces()
-    {
-        traces.record(|| work.attempt(finish));
+    if written == Written::Applied {
+        work.count(finish);
+        if let Some(traces) = work.traces() {
+            traces.record(|| work.attempt(finish));
+        }
     }
 }

@@ -217,6 +217,15 @@ impl HeldLeases {
         matching.map(|((id, epoch), _)| LeaseRef { id: *id, epoch: *epoch }).collect()
     }
 
+    /// How many units are being handled or written, and how many wait for a slot.
+    pub(crate) fn occupancy(&self) -> (u32, u32) {
+        let state = self.lock();
+        let started = |held: &&HeldLease| held.stopper.is_some() || held.ended;
+        let started = state.leases.values().filter(started).count();
+        let claimed = state.leases.len() - started;
+        (started.try_into().unwrap_or(u32::MAX), claimed.try_into().unwrap_or(u32::MAX))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().leases.len()
     }

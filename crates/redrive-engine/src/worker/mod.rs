@@ -10,6 +10,7 @@
 //! - `held_leases`, `renewer`, `lease_clock`: which leases a loop holds, and how they stay valid
 //! - `finisher`, `release`, `store_retry`, `write_times`: how results and releases are written
 //! - `reaper`: ends the attempts of lost workers; `write_probe`: whether the store takes writes
+//! - `reporter`: tells the store which process this is, and counts attempts
 //! - `known_leases`: releases units whose claim was not answered
 //! - `backpressure`: claims nothing while attempts cannot run
 //! - `failures`: the failures of attempts that returned no outcome
@@ -36,6 +37,7 @@ pub(crate) mod write_times;
 
 pub(crate) mod known_leases;
 pub(crate) mod reaper;
+pub(crate) mod reporter;
 pub(crate) mod write_probe;
 
 pub(crate) mod backpressure;

@@ -17,7 +17,7 @@ use crate::{
     gates::work_gates::Start,
     logs::{LogLimits, WorkLogs},
     traces::{TracedAttempt, Traces},
-    worker::{handoff::Handoff, unit_leases::UnitLeases},
+    worker::{handoff::Handoff, reporter::PlaceCounts, unit_leases::UnitLeases},
 };
 
 /// Concurrency and timing of a worker loop.
@@ -154,6 +154,19 @@ pub trait Work: Send + Sync + 'static {
     /// The traces that record the attempts.
     fn traces(&self) -> Option<&Traces> {
         None
+    }
+
+    /// Where the attempts of this work are counted; `None` for what is no attempt at a unit.
+    fn counts(&self) -> Option<&PlaceCounts> {
+        None
+    }
+
+    /// Counts an attempt whose result was written.
+    fn count(&self, _finish: &Self::Finish) {}
+
+    /// How often a program that stays running was started again after a failure.
+    fn restarts(&self) -> u64 {
+        0
     }
 
     /// What is left to do.

@@ -34,6 +34,7 @@ use crate::worker::{
     reaper::KindReapers,
     release::{GATE_CLOSED, LATE, SHUTDOWN, START_MISSED},
     renewer::renew_all,
+    reporter::WorkerReporter,
     work::{Completion, Work},
     write_times::WriteTimes,
 };
@@ -85,6 +86,11 @@ impl<W: Work> WorkerLoop<W> {
     /// Lets a reaper recover the units of this work.
     pub(crate) fn register(&self, reapers: &mut KindReapers) {
         reapers.add(self.work.clone(), self.held.clone());
+    }
+
+    /// Lets the process report what this loop holds and has finished.
+    pub(crate) fn report_to(&self, reporter: &mut WorkerReporter) {
+        reporter.add(self.work.clone(), self.held.clone());
     }
 
     /// Runs until stopped or drained, together with its renewer and its finisher.

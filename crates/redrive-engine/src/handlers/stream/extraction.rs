@@ -34,6 +34,10 @@ impl Extractor for StreamHandler {
         Handler::capacity(self)
     }
 
+    fn restarts(&self) -> u64 {
+        Handler::restarts(self)
+    }
+
     async fn release(&self) {
         Handler::release(self).await;
     }

@@ -208,6 +208,10 @@ impl Handler for StreamHandler {
         Some(self.capacity)
     }
 
+    fn restarts(&self) -> u64 {
+        self.pool.restarts()
+    }
+
     async fn release(&self) {
         self.pool.empty().await;
     }

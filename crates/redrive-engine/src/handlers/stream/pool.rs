@@ -33,6 +33,7 @@ pub(super) struct ProgramPool {
 struct PoolState {
     slots: Vec<ProgramSlot>,
     last_restart: Option<Instant>,
+    restarts: u64,
     /// Whether the handler was dropped, and every program with it.
     closed: bool,
 }
@@ -68,7 +69,7 @@ impl ProgramPool {
     pub(super) fn new(name: &str, processes: usize, in_flight: usize) -> Self {
         let mut slots = Vec::new();
         slots.resize_with(processes, ProgramSlot::default);
-        let state = Mutex::new(PoolState { slots, last_restart: None, closed: false });
+        let state = Mutex::new(PoolState { slots, last_restart: None, restarts: 0, closed: false });
         Self { name: name.to_owned(), in_flight, state, changed: Notify::new() }
     }
 
@@ -115,6 +116,7 @@ impl ProgramPool {
             (Some((_, at)), _) => Ok(state.send_to(at, id)),
             (None, Some((Some(due), at))) if due <= now => {
                 state.last_restart = Some(now);
+                state.restarts += 1;
                 Ok(state.start_at(at))
             }
             (None, Some((due, _))) => Err(due),
@@ -198,6 +200,11 @@ impl ProgramPool {
             }
             changed.await;
         }
+    }
+
+    /// How often a program was started in a slot whose last program had failed.
+    pub(super) fn restarts(&self) -> u64 {
+        self.state().restarts
     }
 
     /// Aborts every session, which kills its program.

@@ -30,6 +30,7 @@ mod faulty_pipelines;
 mod faulty_plans;
 mod faulty_pruning;
 mod faulty_store;
+mod faulty_workers;
 mod gate;
 mod weather;
 

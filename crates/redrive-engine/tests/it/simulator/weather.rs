@@ -64,6 +64,7 @@ const WRITES: &[&str] = &[
     "create_plan",
     "add_plan_units",
     "freeze_plan",
+    "report",
 ];
 
 impl Conditions {
