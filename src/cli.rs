@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     causes, check, completions, consume, daemon, db, dlq, doctor, gate, init, logs, pipeline, plan,
-    policy, prune, queue, runs, serve, state, status, token, up, uploads, why, worker,
+    policy, prune, queue, runs, serve, state, status, token, up, uploads, why, worker, workers,
 };
 
 #[derive(Debug, Parser)]
@@ -141,6 +141,8 @@ pub(crate) enum CliCommand {
     Up(up::UpArgs),
     /// Process the queues, sources and pipelines
     Worker(worker::WorkerArgs),
+    /// List the processes that work on units
+    Workers(workers::WorkersArgs),
     /// Show partitions, and request, retry or pause them
     State(state::StateArgs),
     /// Retry failed partitions when they are due

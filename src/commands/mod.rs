@@ -25,6 +25,7 @@ pub(crate) mod up;
 pub(crate) mod uploads;
 pub(crate) mod why;
 pub(crate) mod worker;
+pub(crate) mod workers;
 
 use crate::{
     cli::CliCommand,
@@ -46,6 +47,7 @@ pub(crate) async fn run(command: CliCommand, context: &Context) -> Result<Exit, 
         CliCommand::Dlq(args) => dlq::run(args, context).await,
         CliCommand::Up(args) => up::run(args, context).await,
         CliCommand::Worker(args) => worker::run(args, context).await,
+        CliCommand::Workers(args) => workers::run(args, context).await,
         CliCommand::State(args) => state::run(args, context).await,
         CliCommand::Daemon(args) => daemon::run(args, context).await,
         CliCommand::Consume(args) => consume::run(args, context).await,

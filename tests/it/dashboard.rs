@@ -3,7 +3,7 @@
 use crate::{browser::Browser, fair::Fair};
 
 /// Every kind of page, by name.
-pub(crate) const PAGES: [(&str, &str); 19] = [
+pub(crate) const PAGES: [(&str, &str); 24] = [
     ("overview", "/"),
     ("partitions", "/partitions?month=2026-11"),
     ("partition", "/partitions/ads/1234/daily/2026-11-02"),
@@ -21,6 +21,11 @@ pub(crate) const PAGES: [(&str, &str); 19] = [
     ("plans", "/plans"),
     ("plan", "/plans/1"),
     ("plan-units", "/plans/1/units"),
+    ("workers", "/workers"),
+    ("queue", "/queues/work?range=24h"),
+    ("source", "/sources/ads"),
+    ("upload", "/uploads/tiles?range=7d"),
+    ("pipeline-of-runs", "/pipelines/flour?range=30d"),
     ("journal", "/journal"),
     ("nothing", "/runs/999"),
 ];

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Every migration there is, in order.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 21] = [
     "runs_items_attempts_journal",
     "upload_attempts",
     "partitions",
@@ -37,6 +37,7 @@ const MIGRATIONS: [&str; 20] = [
     "gates",
     "plan_counts",
     "attempt_logs",
+    "workers",
 ];
 const LATEST: usize = MIGRATIONS.len();
 

@@ -84,6 +84,7 @@ mod uploads_stopped;
 mod why;
 mod worker;
 mod worker_stream;
+mod workers;
 
 // The tree itself: its words, the direction of its crates, the tests behind its promises.
 mod source_tree;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     Ops,
-    views::{GateView, gate_obstacle},
+    views::{ActivityPlace, GateView, gate_obstacle},
 };
 
 /// Units that are named with a gate.
@@ -69,6 +69,17 @@ impl Ops {
         by: &Operator,
     ) -> Result<GateOrdered> {
         self.store().order_gate(gate, key, order, by).await
+    }
+
+    /// The names of the gates that units of a place pass; for a pipeline, of any of its stages.
+    pub async fn gates_of(&self, place: &ActivityPlace) -> Result<Vec<String>> {
+        let stages = format!("{}/", place.name);
+        let is_here = |known: &str| {
+            known == place.name || (place.kind == UnitKind::Sample && known.starts_with(&stages))
+        };
+        let mut declared = self.passed_gates().await?;
+        declared.retain(|gate| gate.places_of(place.kind).any(is_here));
+        Ok(declared.into_iter().map(|gate| gate.name).collect())
     }
 
     /// Gates without places were left by their configuration.

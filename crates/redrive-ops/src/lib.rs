@@ -3,6 +3,7 @@
 //! The command line, the API and the dashboard all use [`Ops`], so they show the same views and perform the same
 //! actions.
 
+mod activity;
 mod causes;
 mod checkups;
 mod declared;
@@ -27,6 +28,7 @@ mod unserved;
 pub mod views;
 mod watch;
 pub mod words;
+mod workers;
 
 pub use checkups::{Checkups, Environment, with_causes};
 pub use declared::{

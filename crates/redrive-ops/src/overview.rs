@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RetryForecast};
 use redrive_engine::RESERVED_QUEUES;
-use redrive_store::{Result, Selection, Served};
+use redrive_store::{PipelineRunRecord, Result, Selection, Served};
 
 use crate::{
     Ops,
@@ -15,6 +15,7 @@ use crate::{
         UnitCountView,
     },
     watch::ActivityWindow,
+    workers::Unattended,
 };
 
 const PIPELINE_RUNS: u32 = 20;
@@ -57,13 +58,19 @@ impl OverviewReader<'_> {
         units.extend(items.into_iter().map(of_item));
         units.extend(self.samples_by_state().await?);
         units.retain(|unit| unit.count > 0);
+        let running = self.running_pipelines().await?;
+        let unattended =
+            Unattended { workers: &store.workers().await?, lease_now: store.now(), now: self.at };
+        let running_views: Vec<PipelineRunView> =
+            running.iter().map(PipelineRunView::from).collect();
         Ok(OverviewView {
+            unattended: unattended.find(&queues, &sources, &running_views),
             version,
             at: self.at.to_string(),
             units,
             plans: self.open_plans().await?,
             gates: self.ops.gates(None, true, ("", ""), GATES).await?,
-            due: self.due(&queues).await?,
+            due: self.due(&queues, running).await?,
             queues,
             sources,
             pipeline_runs: runs,
@@ -122,7 +129,18 @@ impl OverviewReader<'_> {
             .collect())
     }
 
-    async fn due(&self, queues: &[QueueStatsView]) -> Result<Vec<DueView>> {
+    async fn running_pipelines(&self) -> Result<Vec<PipelineRunRecord>> {
+        let status = Some(PipelineStatus::Running);
+        let filter = Selection { state: status.map(Into::into), ..Selection::default() };
+        let newest = PipelineRunId(i64::MAX);
+        self.ops.store().pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await
+    }
+
+    async fn due(
+        &self,
+        queues: &[QueueStatsView],
+        running: Vec<PipelineRunRecord>,
+    ) -> Result<Vec<DueView>> {
         let of_queue = |queue: &QueueStatsView| {
             let waiting = queue.runs.get("waiting_for_retry").and_then(|it| it.as_u64());
             let what = match waiting.unwrap_or(0) {
@@ -135,7 +153,7 @@ impl OverviewReader<'_> {
         };
         let mut due: Vec<DueView> = queues.iter().filter_map(of_queue).collect();
         due.extend(self.due_partitions().await?);
-        due.extend(self.due_samples().await?);
+        due.extend(self.due_samples(running).await?);
         due.sort();
         due.truncate(MAX_ROWS);
         Ok(due)
@@ -163,13 +181,9 @@ impl OverviewReader<'_> {
         Ok(due)
     }
 
-    async fn due_samples(&self) -> Result<Vec<DueView>> {
-        let status = Some(PipelineStatus::Running);
-        let filter = Selection { state: status.map(Into::into), ..Selection::default() };
-        let newest = PipelineRunId(i64::MAX);
-        let page = self.ops.store().pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
+    async fn due_samples(&self, running: Vec<PipelineRunRecord>) -> Result<Vec<DueView>> {
         let mut due = Vec::new();
-        for run in page {
+        for run in running {
             let served = Served {
                 pipeline: run.pipeline.clone(),
                 stages: run.stages.clone(),

@@ -101,6 +101,13 @@ impl Ops {
         Ok(stats.into_iter().map(to_view).collect())
     }
 
+    /// A queue and its pause, whether or not the queue is declared or has runs.
+    pub async fn queue(&self, name: &str) -> Result<QueueView> {
+        let mut paused = self.store().paused_queues().await?.into_iter();
+        let paused = paused.find(|paused| paused.queue == name);
+        Ok(QueueView::new(name.to_owned(), self.declared(), paused))
+    }
+
     /// The queues that are declared, have runs or are paused.
     pub async fn queues(&self) -> Result<Vec<QueueView>> {
         let paused = self.store().paused_queues().await?.into_iter();

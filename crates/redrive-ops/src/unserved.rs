@@ -22,15 +22,14 @@ pub(crate) async fn unserved(store: &dyn Store, declared: &Declarations) -> Resu
             stats.runs.iter().filter(|(state, _)| is_open(*state)).map(|(_, n)| n).sum();
         match declared.queue(&stats.queue) {
             _ if open == 0 => {}
-            None => places.push(undeclared(format!("{open} runs in queue {:?}", stats.queue))),
+            None => places.push(undeclared(runs_in_words(open, &stats.queue))),
             Some(queue) => places.extend(refused_categories(store, queue).await?),
         }
     }
     for count in store.partition_counts().await? {
         let PartitionCount { source, status, partitions } = count;
         if status == PartitionStatus::Pending && declared.source(&source).is_none() {
-            let units = format!("{partitions} pending partitions of source {source:?}");
-            places.push(undeclared(units));
+            places.push(undeclared(partitions_in_words(partitions, &source)));
         }
     }
     for (upload, items) in undeclared_items(store, declared).await? {
@@ -39,6 +38,18 @@ pub(crate) async fn unserved(store: &dyn Store, declared: &Declarations) -> Resu
     }
     places.extend(samples(store, declared).await?.into_iter().map(undeclared));
     Ok(places)
+}
+
+pub(crate) fn runs_in_words(runs: u64, queue: &str) -> String {
+    format!("{runs} runs in queue {queue:?}")
+}
+
+pub(crate) fn partitions_in_words(partitions: u64, source: &str) -> String {
+    format!("{partitions} pending partitions of source {source:?}")
+}
+
+pub(crate) fn samples_in_words(samples: u64, run: PipelineRunId, pipeline: &str) -> String {
+    format!("{samples} samples of run {run} of pipeline {pipeline:?}")
 }
 
 /// Runs whose category their queue does not accept.
@@ -95,8 +106,7 @@ async fn samples(store: &dyn Store, declared: &Declarations) -> Result<Vec<Strin
         before = last.id;
         for run in &page {
             let pending = run.progress.counts.pending();
-            let of_run =
-                format!("{pending} samples of run {} of pipeline {:?}", run.id, run.pipeline);
+            let of_run = samples_in_words(pending, run.id, &run.pipeline);
             match declared.pipeline(&run.pipeline) {
                 None => places.push(of_run),
                 Some(now) if !now.stages.iter().map(|(name, _)| name).eq(&run.stages) => {

@@ -167,3 +167,27 @@ fn sums_of(kind: UnitKind, place: &str) -> impl Iterator<Item = &str> {
     let pipeline = place.split_once('/').filter(|_| kind == UnitKind::Sample);
     [Some(place), pipeline.map(|(pipeline, _)| pipeline), Some("")].into_iter().flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_could_not_be_written_are_in_the_next_ones() {
+        let add = |minutes: &mut MinuteCounts, second| {
+            let [started_at, ended_at] =
+                [second - 1, second].map(|it| Timestamp::from_second(it).unwrap_or_default());
+            minutes.add(AttemptEnd { outcome: AttemptOutcome::Success, started_at, ended_at });
+        };
+        let (mut earlier, mut next, mut all) = Default::default();
+        [5, 70].into_iter().for_each(|second| add(&mut earlier, second));
+        [80, 300].into_iter().for_each(|second| add(&mut next, second));
+        [5, 70, 80, 300].into_iter().for_each(|second| add(&mut all, second));
+        next.restore(earlier);
+        let rows = |minutes| attempt_counts([(UnitKind::Sample, "menu/a", minutes)]);
+        assert_eq!(rows(&next), rows(&all));
+        let hours = rows(&all).into_iter().filter(|row| row.period == CountPeriod::Hour);
+        let hours: Vec<_> = hours.map(|row| (row.place, row.attempts)).collect();
+        assert_eq!(hours, ["", "menu", "menu/a"].map(|place| (place.to_owned(), 4)));
+    }
+}

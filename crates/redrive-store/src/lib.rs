@@ -70,8 +70,8 @@ mod gates;
 mod gate_results;
 mod gate_state;
 
-mod attempt_logs;
 mod attempt_counts;
+mod attempt_logs;
 mod causes;
 mod figures;
 mod pruning;
@@ -81,11 +81,11 @@ mod wakes;
 
 mod store;
 
-pub use attempt_logs::{AttemptLog, AttemptLogs, LoggedAttempt};
 pub use attempt_counts::{
     AttemptCount, AttemptCountFilter, AttemptEnd, CountPeriod, MinuteCounts, PeriodCount,
     attempt_counts, start_of,
 };
+pub use attempt_logs::{AttemptLog, AttemptLogs, LoggedAttempt};
 pub use causes::{
     CauseChange, CauseFilter, CauseHour, CauseKind, CauseMark, CauseMiscount, CauseRecord, Causes,
     InvalidCauseChange, MAX_CAUSES, cause_hours_pruned, cause_records, cause_returned, cause_unit,

@@ -1,6 +1,7 @@
 //! Serializable views of the stored records. The command line prints them, the API returns them and the dashboard
 //! renders them, so all three use the same field names: those of the columns.
 
+mod activity;
 mod attempt;
 mod cause;
 mod checkup;
@@ -20,7 +21,9 @@ mod queue;
 mod readable;
 mod sample;
 mod stage_stats;
+mod worker;
 
+pub use activity::{ActivityColumnView, ActivityPlace, ActivityRange, ActivityView};
 pub use attempt::AttemptView;
 pub(crate) use cause::last_day;
 pub use cause::{CausePlaceView, CauseView};
@@ -42,3 +45,4 @@ pub use queue::{QueueStatsView, QueueView};
 pub use readable::ReadableView;
 pub use sample::{DeadCauseView, DlqReason, SampleView, SampleWithLedger};
 pub use stage_stats::{ErrorView, HistogramView, PipelineStatsView, StageStatsView};
+pub use worker::{UnattendedView, WorkerPlaceView, WorkerView};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{CauseView, GateView, PipelineRunView, PlanView, QueueStatsView};
+use super::{CauseView, GateView, PipelineRunView, PlanView, QueueStatsView, UnattendedView};
 
 /// Counts, recent failures and upcoming retries of the whole store.
 #[derive(Debug, Clone, Serialize)]
@@ -28,6 +28,8 @@ pub struct OverviewView {
     pub plans: Vec<PlanView>,
     /// Gates and keys that are not open, up to 20.
     pub gates: Vec<GateView>,
+    /// Units that wait and that no present worker serves.
+    pub unattended: Vec<UnattendedView>,
     /// Scheduled retries and starts, soonest first.
     pub due: Vec<DueView>,
 }

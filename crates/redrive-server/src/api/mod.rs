@@ -3,6 +3,7 @@
 //! The table of [`routes!`] makes the router. Tests make the OpenAPI document from the same table and compare it with
 //! `assets/openapi.json`, which is what the server serves: a build of the server needs no generator.
 
+mod activity;
 mod backfill;
 mod bulk;
 mod causes;
@@ -27,6 +28,7 @@ mod runs;
 mod submit;
 mod uploads;
 mod why;
+mod workers;
 
 use std::sync::Arc;
 
@@ -37,6 +39,7 @@ use axum::{
     routing::{get, post, put},
 };
 
+pub(crate) use activity::ActivityQuery;
 pub(crate) use bulk::{BulkOutcome, data_token};
 pub(crate) use causes::{
     CauseListQuery, CauseNote, change_cause, find as find_cause, read as read_causes,
@@ -86,6 +89,8 @@ macro_rules! routes {
 
 routes! {
     get "/v1/overview" => overview::show;
+    get "/v1/activity" => activity::show;
+    get "/v1/workers" => workers::list;
     get "/v1/causes" => causes::list;
     get "/v1/causes/{fingerprint}" => causes::show;
     post "/v1/causes/{fingerprint}" => causes::change;

@@ -1,59 +1,144 @@
 //! Charts, rendered on the server as SVG.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use redrive_ops::{
-    views::{HistogramView, MinuteView, PipelineRunView, PlanPeriodView},
-    words::{human, percent},
+    Waits,
+    views::{
+        ActivityColumnView, ActivityRange, ActivityView, HistogramView, PipelineRunView,
+        PlanPeriodView,
+    },
+    words::{human, percent, rounded},
 };
 
 use super::parts::number;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 200.0;
-const MINUTES: i64 = 60;
+/// The parts of the axis of values.
+const LINES: i64 = 4;
 
-/// Attempts of the last hour by minute.
-pub(super) fn activity(minutes: &[MinuteView], now: Timestamp) -> Markup {
-    let mut sums: BTreeMap<i64, [u64; 3]> = BTreeMap::new();
-    for minute in minutes {
-        let Ok(at) = minute.minute.parse::<Timestamp>() else { continue };
-        let ago = now.duration_since(at).as_secs().div_euclid(60);
-        let column = MINUTES - 1 - ago;
-        if !(0..MINUTES).contains(&column) {
-            continue;
-        }
-        let sum = sums.entry(column).or_default();
-        let counts = [minute.good, minute.retrying, minute.failed];
-        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-    }
-    let most = sums.values().map(|sum| sum.iter().sum::<u64>()).max().unwrap_or(0);
-    let total = |part: usize| -> u64 { sums.values().filter_map(|sum| sum.get(part)).sum() };
-    let (good, retrying, failed) = (total(0), total(1), total(2));
+/// Attempts over time, with a link from each column to what failed in it. `failures` is the list of what failed between two
+/// times.
+pub(super) fn activity(
+    activity: &ActivityView,
+    failures: impl Fn(Timestamp, Timestamp) -> String,
+) -> Markup {
+    let columns = activity.columns.iter();
+    let most = columns.map(|column| column.good + column.retrying + column.failed).max();
+    let top = axis_top(most.unwrap_or(0));
     let words = format!(
-        "In the last hour {} attempts succeeded, {} are followed by a retry, {} failed.",
-        number(good),
-        number(retrying),
-        number(failed)
+        "In the last {}, {} attempts succeeded, {} are followed by a retry, {} failed.",
+        activity.span.in_words(),
+        number(activity.good),
+        number(activity.retrying),
+        number(activity.failed)
     );
-    let step = WIDTH / MINUTES as f64;
-    let begin = now.checked_sub(SignedDuration::from_mins(MINUTES - 1)).unwrap_or(now);
+    let step = WIDTH / activity.width() as f64;
+    let length = human(Duration::from_secs(activity.column_s.unsigned_abs()));
     html! {
         // Labels are outside of the SVG, which is stretched and would distort them.
-        div.scale { "up to " (number(most)) " per minute" }
-        svg.stretched viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(words) {
-            @for (column, sum) in &sums {
-                (bar(*column as f64 * step, step - 2.0, sum, most))
+        div.scale { "attempts in " (length) }
+        div.plot {
+            div.values aria-hidden="true" { span { (number(top)) } span { (number(top / 2)) } span { "0" } }
+            svg.stretched viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="group" aria-label=(words) {
+                @for line in 0..LINES {
+                    @let y = round(HEIGHT * line as f64 / LINES as f64);
+                    line.axis x1="0" y1=(y) x2=(WIDTH) y2=(y) {}
+                }
+                @for tick in 1..ticks(activity) {
+                    @let x = round(WIDTH * tick as f64 / ticks(activity) as f64);
+                    line.axis x1=(x) y1="0" x2=(x) y2=(HEIGHT) {}
+                }
+                @for column in &activity.columns {
+                    @let x = activity.place_of(column) as f64 * step;
+                    @let words = column_in_words(activity, column);
+                    @let bars = html! {
+                        title { (words) }
+                        rect.hit x=(round(x)) y="0" width=(round(step)) height=(HEIGHT) {}
+                        (bar(x, step * 0.84, &[column.good, column.retrying, column.failed], top))
+                    };
+                    @if column.retrying + column.failed > 0 {
+                        // The table below has the same links, for keyboards.
+                        a href=(failures(column.since, activity.end_of(column))) tabindex="-1" aria-label=(words) { (bars) }
+                    } @else { g { (bars) } }
+                }
+            }
+            div.scale.times { @for tick in 0..=ticks(activity) { span { (tick_time(activity, tick)) } } }
+        }
+        div.legend {
+            span { span.pill.good { "✓ " (number(activity.good)) } " succeeded" }
+            span { span.pill.retry { "↻ " (number(activity.retrying)) } " to be retried" }
+            span { span.pill.bad { "✗ " (number(activity.failed)) } " failed" }
+        }
+        @if !activity.columns.is_empty() { (activity_table(activity, failures)) }
+    }
+}
+
+fn activity_table(
+    activity: &ActivityView,
+    failures: impl Fn(Timestamp, Timestamp) -> String,
+) -> Markup {
+    html! {
+        details {
+            summary { "As a table" }
+            div.scroll { table {
+                thead { tr { th { "From (UTC)" } th.number { "Succeeded" } th.number { "To be retried" } th.number { "Failed" } } }
+                tbody { @for column in &activity.columns { tr {
+                    td.nowrap {
+                        @let from = column.since.strftime("%Y-%m-%d %H:%M");
+                        @if column.retrying + column.failed > 0 { a href=(failures(column.since, activity.end_of(column))) { (from) } }
+                        @else { (from) }
+                    }
+                    td.number { (number(column.good)) }
+                    td.number { (number(column.retrying)) }
+                    td.number { (number(column.failed)) }
+                } } }
+            } }
+        }
+    }
+}
+
+/// `2026-03-01 12:00 to 12:10: 5 succeeded, 1 to be retried, 0 failed`.
+fn column_in_words(activity: &ActivityView, column: &ActivityColumnView) -> String {
+    format!(
+        "{} to {} UTC: {} succeeded, {} to be retried, {} failed",
+        column.since.strftime("%Y-%m-%d %H:%M"),
+        activity.end_of(column).strftime("%H:%M"),
+        number(column.good),
+        number(column.retrying),
+        number(column.failed)
+    )
+}
+
+/// The parts of the axis of time: of 10 minutes, 4 hours, 1 day or 5 days.
+fn ticks(activity: &ActivityView) -> i64 {
+    if activity.span == ActivityRange::Week { 7 } else { 6 }
+}
+
+fn tick_time(activity: &ActivityView, tick: i64) -> String {
+    let seconds = activity.width() * activity.column_s * tick / ticks(activity);
+    let at = activity.since.checked_add(SignedDuration::from_secs(seconds));
+    let format = match activity.span {
+        ActivityRange::Hour | ActivityRange::Day => "%H:%M",
+        ActivityRange::Week | ActivityRange::Month => "%m-%d",
+    };
+    at.map(|at| at.strftime(format).to_string()).unwrap_or_default()
+}
+
+/// A round number that is not less, and can be halved.
+fn axis_top(most: u64) -> u64 {
+    let mut unit = 1;
+    loop {
+        for step in [2, 4, 6, 10] {
+            let top = unit * step;
+            if top >= most {
+                return top;
             }
         }
-        div.scale { span { (begin.strftime("%H:%M")) } span { (now.strftime("%H:%M")) " UTC" } }
-        div.legend {
-            span { span.pill.good { "✓ " (number(good)) } " succeeded" }
-            span { span.pill.retry { "↻ " (number(retrying)) } " to be retried" }
-            span { span.pill.bad { "✗ " (number(failed)) } " failed" }
-        }
+        unit *= 10;
     }
 }
 
@@ -117,6 +202,34 @@ pub(super) fn histogram(stage: &str, rows: &[HistogramView]) -> Markup {
                 rect class=(if row.retries == 0 { "good" } else { "retry" }) x="78" y=(round(y)) height="17"
                     width=(round((row.share * 240.0).max(1.5))) {}
                 text x=(round(84.0 + (row.share * 240.0).max(1.5))) y=(round(y + 13.0)) { (number(row.samples)) }
+            }
+        }
+    }
+}
+
+/// The wait after each failed attempt, and the time that has passed by then.
+pub(super) fn waits(waits: &Waits) -> Markup {
+    const ROW: f64 = 20.0;
+    const WIDE: f64 = 150.0;
+    let longest = waits.waits.iter().map(|wait| wait.delay).max().unwrap_or_default();
+    let height = ROW * waits.waits.len() as f64 + 4.0;
+    let mut passed = Duration::ZERO;
+    let rows: Vec<(u32, Duration, Duration)> = waits
+        .waits
+        .iter()
+        .map(|wait| {
+            passed += wait.delay;
+            (wait.attempt, wait.delay, passed)
+        })
+        .collect();
+    html! {
+        svg.waits viewBox=(format!("0 0 400 {height}")) role="img" aria-label="Wait after each failed attempt" {
+            @for (row, (attempt, delay, passed)) in rows.iter().enumerate() {
+                @let y = ROW * row as f64 + 3.0;
+                @let width = (delay.as_secs_f64() / longest.as_secs_f64().max(0.001) * WIDE).max(1.5);
+                text x="70" y=(round(y + 12.0)) text-anchor="end" { "after " (attempt) }
+                rect.retry x="78" y=(round(y)) height="15" width=(round(width)) {}
+                text x=(round(84.0 + width)) y=(round(y + 12.0)) { (rounded(*delay)) ", " (rounded(*passed)) " in all" }
             }
         }
     }

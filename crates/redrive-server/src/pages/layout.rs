@@ -20,11 +20,12 @@ pub(super) enum NavSection {
     DeadLetters,
     Plans,
     Gates,
+    Workers,
     Journal,
 }
 
 impl NavSection {
-    const ALL: [(Self, &'static str, &'static str); 10] = [
+    const ALL: [(Self, &'static str, &'static str); 11] = [
         (Self::Overview, "/", "Overview"),
         (Self::Causes, "/causes", "Causes"),
         (Self::Partitions, "/partitions", "Partitions"),
@@ -34,6 +35,7 @@ impl NavSection {
         (Self::DeadLetters, "/dead-letters", "Dead letters"),
         (Self::Plans, "/plans", "Plans"),
         (Self::Gates, "/gates", "Gates"),
+        (Self::Workers, "/workers", "Workers"),
         (Self::Journal, "/journal", "Journal"),
     ];
 }

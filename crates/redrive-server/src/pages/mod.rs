@@ -1,5 +1,6 @@
 //! The dashboard. Pages are rendered on the server and work without scripts; the script keeps them up to date.
 
+mod activity;
 mod causes;
 mod charts;
 mod dead_letters;
@@ -14,6 +15,8 @@ mod partition;
 mod partitions;
 mod parts;
 mod pipelines;
+mod place;
+mod place_parts;
 mod plan_form;
 mod plan_parts;
 mod plans;
@@ -23,6 +26,7 @@ mod runs;
 mod selections;
 mod timeline;
 mod uploads;
+mod workers;
 
 use std::sync::Arc;
 
@@ -68,7 +72,8 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .merge(listed::<RunRecord>())
         .route("/runs/{id}", get(runs::show))
         .route("/runs/{id}/edit", post(runs::edit))
-        .route("/queues/{action}", post(runs::act_on_queue))
+        .route("/queues/{name}", get(place::queue).post(runs::act_on_queue))
+        .route("/sources/{name}", get(place::source))
         .route("/partitions", get(partitions::list))
         .merge(changed::<PartitionView>())
         .route(
@@ -92,6 +97,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/plans/{id}/{action}", post(plans::act))
         .route("/gates", get(gates::list))
         .route("/gates/{action}", post(gates::act))
+        .route("/workers", get(workers::list))
         .route("/journal", get(journal::list))
         .route("/events", get(live::events))
         .route("/login", get(login::show).post(login::sign_in))

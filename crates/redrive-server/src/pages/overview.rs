@@ -3,26 +3,38 @@
 use axum::{Extension, response::Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use redrive_ops::views::{DueView, OverviewView};
+use redrive_ops::views::{ActivityPlace, ActivityRange, ActivityView, DueView, OverviewView};
+use redrive_store::UnitKind;
 
 use super::{
-    PageResult, causes, charts, gates,
+    PageResult,
+    activity::ChartPage,
+    causes, charts, gates,
     layout::{DashboardPage, NavSection, may_act},
     parts::{address, encoded, number, partition_address, pill, when_text},
-    plans,
+    place::place_link,
+    plans, workers,
 };
-use crate::{app::AppState, guard::Caller};
+use crate::{
+    api::ActivityQuery,
+    app::{App, AppState},
+    extract::QueryParams,
+    guard::Caller,
+    problem::ProblemDetails,
+};
 
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<ActivityQuery>,
 ) -> PageResult<Response> {
     let overview = app.watch.overview().await?;
+    let chart = chart(&app, &overview, &query).await?;
     let plans = plans::live_lines(&app).await?;
     let page = DashboardPage::new(
         NavSection::Overview,
         "Overview",
-        body(&overview, &plans, may_act(&caller), app.ops.now()),
+        body(&overview, &chart, &plans, may_act(&caller), app.ops.now()),
     );
     Ok(page.with_overview_version(overview.version).render(&app, &caller))
 }
@@ -35,18 +47,60 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("sample", "Samples", "/pipelines"),
 ];
 
-fn body(overview: &OverviewView, plans: &Markup, may_act: bool, now: Timestamp) -> Markup {
+/// The attempts of the range and the place that were asked for.
+async fn chart(
+    app: &App,
+    overview: &OverviewView,
+    query: &ActivityQuery,
+) -> Result<Markup, ProblemDetails> {
+    let (range, place, choices) = (query.range()?, query.place()?, places(app, overview));
+    let activity = match (range, &place) {
+        // The minutes of the overview have what ended a second ago.
+        (ActivityRange::Hour, None) => ActivityView::of_minutes(&overview.activity, app.ops.now()),
+        (range, place) => app.ops.activity(range, place.as_ref()).await?,
+    };
+    let page = ChartPage { path: "/", place: place.as_ref(), choices: &choices };
+    Ok(html! {
+        h2 { "Attempts in the last " (activity.span.in_words()) @if let Some(place) = &place { ", " (place.noun()) " " (place.name) } }
+        (page.show(&activity))
+    })
+}
+
+/// All places of the configuration, and those that have units.
+fn places(app: &App, overview: &OverviewView) -> Vec<ActivityPlace> {
+    let named = |kind, name: &str| ActivityPlace { kind, name: name.to_owned() };
+    let queues = overview.queues.iter().map(|queue| named(UnitKind::Run, &queue.queue));
+    let sources = overview.sources.iter().map(|it| named(UnitKind::Partition, &it.source));
+    let mut places: Vec<ActivityPlace> = queues.chain(sources).collect();
+    let Some(declared) = app.ops.declared() else { return places };
+    places.extend(declared.uploads.iter().map(|upload| named(UnitKind::Item, &upload.name)));
+    for pipeline in &declared.pipelines {
+        places.push(named(UnitKind::Sample, &pipeline.name));
+        let stages = pipeline.stages.iter();
+        let stages = stages.map(|(stage, _)| format!("{}/{stage}", pipeline.name));
+        places.extend(stages.map(|stage| named(UnitKind::Sample, &stage)));
+    }
+    places
+}
+
+fn body(
+    overview: &OverviewView,
+    chart: &Markup,
+    plans: &Markup,
+    may_act: bool,
+    now: Timestamp,
+) -> Markup {
     html! {
         h1 { "Overview" }
         p.lead { (overview.summary(number)) }
+        (workers::unattended(&overview.unattended))
         div.grid {
             @if !plans.0.is_empty() { section { h2 { a href="/plans" { "Running plans" } } (plans) } }
             @if !overview.gates.is_empty() {
                 section { h2 { a href="/gates" { "Gates that are not open" } } (gates::table(&overview.gates, false, now)) }
             }
             section.two-thirds {
-                h2 { "Attempts in the last hour" }
-                (charts::activity(&overview.activity, now))
+                (chart)
             }
             section.third {
                 h2 { "Scheduled next" }
@@ -131,7 +185,7 @@ fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
             thead { tr { th { "Queue" } th { "Runs" } th { "Oldest ready run" } } }
             tbody { @for queue in &overview.queues { tr {
                 td.text {
-                    a href=(address("/runs", [("queue", &queue.queue)])) { (queue.queue) }
+                    (place_link(UnitKind::Run, &queue.queue))
                     @if queue.paused_at.is_some() { " " span.pill.retry { "‖ paused" } }
                     @if queue.unroutable == Some(true) { " " span.pill.bad { "✗ not declared" } }
                 }

@@ -3,6 +3,7 @@
 use axum::{Extension, response::Response};
 use maud::html;
 use redrive_ops::{ExplainTarget, Explanation};
+use redrive_store::UnitKind;
 
 use super::{
     PageResult,
@@ -13,6 +14,7 @@ use super::{
         address, attempts, command_field, json, number, partition_address, pill, unit_journal,
         when, when_some,
     },
+    place::place_link,
     resource::unit_actions,
     timeline::drawn,
 };
@@ -53,7 +55,7 @@ pub(super) async fn show(
             section.half {
                 h2 { "Details" }
                 dl {
-                    dt { "Series" } dd { a href=(address("/partitions", series)) { "calendar" } }
+                    dt { "Series" } dd { a href=(address("/partitions", series)) { "calendar" } " of source " (place_link(UnitKind::Partition, key.source())) }
                     dt { "Authority" } dd { @match authority {
                         Some(run_id) => { code { (run_id) } },
                         None => { "none: the partition is not readable" },

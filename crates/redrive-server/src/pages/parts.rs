@@ -31,16 +31,14 @@ pub(super) fn pill(state: &str) -> Markup {
 pub(super) fn style_of(state: &str) -> (&'static str, &'static str) {
     match state {
         "success" | "passed" | "uploaded" | "trusted" | "succeeded" | "completed" | "done"
-        | "open" | "recovered" | "applied" => ("good", "✓"),
+        | "open" | "recovered" | "applied" | "present" => ("good", "✓"),
         "would_be_done" => ("good", "→"),
-        "retrying" | "waiting_for_retry" | "partial_success" | "needs_review" | "already" => {
-            ("retry", "↻")
-        }
+        "retrying" | "waiting_for_retry" | "partial_success" | "needs_review" | "already"
+        | "draining" => ("retry", "↻"),
         "terminal" => ("bad", "■"),
         "failed" | "error" | "given_up" | "upload_giveup" | "rejected" | "dlq" | "dead"
-        | "closed" | "aborted" | "refused" | "unknown" | "same_cause" | "other_cause" => {
-            ("bad", "✗")
-        }
+        | "closed" | "aborted" | "refused" | "unknown" | "same_cause" | "other_cause"
+        | "not_heard_from" => ("bad", "✗"),
         "processing" | "running" | "reprocessing" | "probing" | "ramping" => ("run", "▸"),
         "skipped" | "cancelled" | "undone" | "superseded" => ("wait", "–"),
         _ => ("wait", "○"),

@@ -7,19 +7,20 @@ use redrive_ops::{
     views::{PipelineRunView, PipelineStatsView},
     words::percent,
 };
-use redrive_store::Selection;
+use redrive_store::{Selection, UnitKind};
 use serde::Deserialize;
 
 use super::{
     PageResult, charts,
     layout::{DashboardPage, NavSection, may_act},
     parts::{act_button, address, given, number, pill, when},
+    place::{self, place_link},
     resource::Listed,
 };
 use crate::{
-    api::{cancel_run, find_run, resume_run, start_run},
+    api::{ActivityQuery, cancel_run, find_run, resume_run, start_run},
     app::{App, AppState},
-    extract::{Form, PathParams},
+    extract::{Form, PathParams, QueryParams},
     guard::Caller,
     problem::ProblemDetails,
 };
@@ -61,8 +62,14 @@ fn startable(app: &App) -> Markup {
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
-    PathParams(id): PathParams<i64>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<ActivityQuery>,
 ) -> PageResult<Response> {
+    // The pages of pipelines and of their runs share a path.
+    let Ok(id) = id.parse::<i64>() else {
+        let kind = (UnitKind::Sample, NavSection::Pipelines);
+        return place::show(&app, &caller, kind, id, &query).await;
+    };
     let record = find_run(&app, id).await?;
     let stats = app.ops.pipeline_stats(&record).await?;
     let (run, now) = (PipelineRunView::from(&record), app.ops.now());
@@ -91,6 +98,7 @@ pub(super) async fn show(
             section {
                 h2 { "Details" }
                 dl {
+                    dt { "Pipeline" } dd { (place_link(UnitKind::Sample, &run.pipeline)) }
                     dt { "Source" } dd { (run.source) ", " (number(run.lines_read)) " lines read" @if run.source_done { ", complete" } }
                     dt { "Started" } dd { (when(run.started_at, now)) " by " (run.started_by) }
                     @if let Some(at) = run.ended_at { dt { "Ended" } dd { (when(at, now)) } }

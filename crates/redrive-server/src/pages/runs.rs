@@ -10,7 +10,7 @@ use redrive_ops::{
     ExplainTarget, Explanation, run_state_name,
     words::{between, rounded},
 };
-use redrive_store::{QueueAction, RunRecord, Selection};
+use redrive_store::{QueueAction, RunRecord, Selection, UnitKind};
 use serde::Deserialize;
 
 use super::{
@@ -19,9 +19,10 @@ use super::{
     layout::{DashboardPage, NavSection, may_act},
     logs::{LogQuery, UnitLogs},
     parts::{
-        act_button, address, attempts, command_field, edit_form, given, json, parse_json, pill,
-        unit_journal, when,
+        attempts, command_field, edit_form, encoded, given, json, parse_json, pill, unit_journal,
+        when,
     },
+    place::place_link,
     resource::{Listed, bulk_links, unit_actions},
     timeline::drawn,
 };
@@ -44,19 +45,10 @@ impl Listed for RunRecord {
         format!("/runs/{id}")
     }
 
-    async fn above(_: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {
+    async fn above(_: &App, _: &Caller, selection: &Selection) -> PageResult<Markup> {
         Ok(html! {
-            @if let (Some(queue), true) = (&selection.queue, may_act(caller)) {
-                section {
-                    h2 { "Queue " (queue) }
-                    div.actions {
-                        (act_button("/queues/pause", &[("queue", queue)], "Pause"))
-                        form.inline method="post" action="/queues/resume" {
-                            input type="hidden" name="queue" value=(queue);
-                            button type="submit" { "Resume" }
-                        }
-                    }
-                }
+            @if let Some(queue) = &selection.queue {
+                p { "Queue " (place_link(UnitKind::Run, queue)) ": its policy, its workers and its pause." }
             }
         })
     }
@@ -84,7 +76,7 @@ pub(super) async fn show(
             section.half {
                 h2 { "Details" }
                 dl {
-                    dt { "Queue" } dd { a href=(address("/runs", [("queue", &run.queue)])) { (run.queue) } }
+                    dt { "Queue" } dd { (place_link(UnitKind::Run, &run.queue)) }
                     @if !run.category.is_empty() { dt { "Category" } dd { (run.category) } }
                     dt { "Submitted" } dd { (when(run.submitted_at, now)) }
                     @if let Some(waited) = waited { dt { "Wait for the first attempt" } dd { (waited) } }
@@ -163,7 +155,7 @@ pub(super) async fn act_on_queue(
     change_queue(&app, &caller, action, queue.to_owned(), reason).await?;
     let body = html! {
         h1 { "Queue " (queue) }
-        section { p { "The queue is " (state) "." } p { a href=(address("/runs", [("queue", queue)])) { "Back" } } }
+        section { p { "The queue is " (state) "." } p { a href=(format!("/queues/{}", encoded(queue))) { "Back" } } }
     };
     Ok(DashboardPage::new(NavSection::Runs, "Queue", body).not_live().render(&app, &caller))
 }

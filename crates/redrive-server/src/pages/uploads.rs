@@ -7,7 +7,7 @@ use axum::{
 use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
 use redrive_ops::{ExplainTarget, Explanation};
-use redrive_store::{ItemGroup, ItemRecord, Selection};
+use redrive_store::{ItemGroup, ItemRecord, Selection, UnitKind};
 use serde::Deserialize;
 
 use super::{
@@ -17,12 +17,13 @@ use super::{
     parts::{
         act_button, address, attempts, given, json, number, pill, unit_journal, when, when_text,
     },
+    place::{self, place_link},
     resource::{Listed, bulk_links, unit_actions},
 };
 use crate::{
-    api::{SendRequest, group_view, item_view, replace_item, send_group},
+    api::{ActivityQuery, SendRequest, group_view, item_view, replace_item, send_group},
     app::{App, AppState},
-    extract::{FileForm, Form, PathParams},
+    extract::{FileForm, Form, PathParams, QueryParams},
     guard::Caller,
     problem::ProblemDetails,
 };
@@ -99,8 +100,13 @@ async fn this_group(app: &App, caller: &Caller, group: ItemGroup) -> PageResult<
 pub(super) async fn show(
     app: AppState,
     Extension(caller): Extension<Caller>,
-    PathParams(id): PathParams<i64>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<ActivityQuery>,
 ) -> PageResult<Response> {
+    // The pages of uploads and of items share a path.
+    let Ok(id) = id.parse::<i64>() else {
+        return place::show(&app, &caller, (UnitKind::Item, NavSection::Uploads), id, &query).await;
+    };
     let target = ExplainTarget::Unit(Unit::Item(ItemId(id)));
     let Some(Explanation::Item(explanation)) = app.ops.explain(&target).await? else {
         return Err(ProblemDetails::not_found(format!("there is no item {id}")));
@@ -115,7 +121,7 @@ pub(super) async fn show(
                 h2 { "Details" }
                 dl {
                     dt { "Name" } dd { (item.name) }
-                    dt { "Group" } dd { a href=(group_address(&item.group.upload, &item.group.group)) { (item.group.upload) " / " (item.group.group) } }
+                    dt { "Group" } dd { (place_link(UnitKind::Item, &item.group.upload)) " / " a href=(group_address(&item.group.upload, &item.group.group)) { (item.group.group) } }
                     dt { "Content" } dd { (item.content_url) ", " (number(item.size_bytes)) " bytes" }
                     dt { "SHA-256" } dd { code { (item.sha256) } }
                     dt { "Rejected" } dd { (item.upload_attempts) " times, " (item.attempts_at_reset) " before the last reset" }

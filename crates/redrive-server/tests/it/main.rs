@@ -23,6 +23,7 @@ mod hostile;
 mod lists;
 mod live;
 mod metrics;
+mod places;
 mod plan_pages;
 mod problems;
 mod prune;

@@ -64,7 +64,6 @@ const WRITES: &[&str] = &[
     "create_plan",
     "add_plan_units",
     "freeze_plan",
-    "report",
 ];
 
 impl Conditions {
