@@ -249,7 +249,7 @@ fn units_that_no_worker_serves_are_warnings() {
         let rows: Vec<_> =
             rows.map(|row| (&row["warning"], row["detail"].as_str().unwrap())).collect();
         let which = "which no worker of this configuration serves";
-        let runs = format!("1 runs in queue \"wrok\", {which}");
+        let runs = format!("1 run in queue \"wrok\", {which}");
         let partitions = format!("2 pending partitions of source \"adds\", {which}");
         let slow =
             "1 runs of category \"slow\" in queue \"patient\", which the queue does not accept";

@@ -85,7 +85,7 @@ fn check_workers(shop: &Shop) {
     for path in ["/", "/workers", "/queues/work"] {
         let page = server.text(path);
         assert!(page.contains("No worker serves what waits here:"), "{path}");
-        assert!(page.contains("1 runs in queue &quot;work&quot;"), "{path}: {page}");
+        assert!(page.contains("1 run in queue &quot;work&quot;"), "{path}: {page}");
     }
     assert!(server.text("/workers").contains("not heard from"));
 }

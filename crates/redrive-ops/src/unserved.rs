@@ -40,16 +40,20 @@ pub(crate) async fn unserved(store: &dyn Store, declared: &Declarations) -> Resu
     Ok(places)
 }
 
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 pub(crate) fn runs_in_words(runs: u64, queue: &str) -> String {
-    format!("{runs} runs in queue {queue:?}")
+    format!("{} in queue {queue:?}", counted(runs, "run"))
 }
 
 pub(crate) fn partitions_in_words(partitions: u64, source: &str) -> String {
-    format!("{partitions} pending partitions of source {source:?}")
+    format!("{} of source {source:?}", counted(partitions, "pending partition"))
 }
 
 pub(crate) fn samples_in_words(samples: u64, run: PipelineRunId, pipeline: &str) -> String {
-    format!("{samples} samples of run {run} of pipeline {pipeline:?}")
+    format!("{} of run {run} of pipeline {pipeline:?}", counted(samples, "sample"))
 }
 
 /// Runs whose category their queue does not accept.

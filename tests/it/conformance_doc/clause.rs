@@ -18,6 +18,7 @@ const PARTS: &[(&str, u32)] = &[
     ("PLN", 5),
     ("GAT", 6),
     ("LOG", 3),
+    ("HA", 4),
 ];
 
 /// A clause; clauses sort as the specification has them, so the place of the part comes first.

@@ -7,7 +7,7 @@ use axum::{
 use maud::{Markup, html};
 use redrive_core::{SampleId, SampleStatus};
 use redrive_ops::{ExplainTarget, Explanation, views::SampleView};
-use redrive_store::{DeadCause, Selection};
+use redrive_store::{DeadCause, Selection, UnitKind};
 use serde::Deserialize;
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
         address, attempts, command_field, edit_form, excerpt, given, json, number, parse_json,
         pill, unit_journal, when_some,
     },
+    place::place_link,
     resource::{Listed, bulk_links, unit_actions},
     timeline::drawn,
 };
@@ -47,7 +48,11 @@ impl Listed for SampleView {
 
     fn own_cell(&self, heading: &str) -> Option<Markup> {
         let run = self.sample.run;
-        (heading == "run").then(|| html! { a href=(format!("/pipelines/{run}")) { (run) } })
+        match heading {
+            "run" => Some(html! { a href=(format!("/pipelines/{run}")) { (run) } }),
+            "pipeline" => Some(place_link(UnitKind::Sample, &self.sample.pipeline)),
+            _ => None,
+        }
     }
 
     async fn above(app: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {

@@ -132,11 +132,18 @@ fn units(overview: &OverviewView) -> Markup {
                         div.tiles { @for unit in counted {
                             a.tile href=(state_address(kind, path, unit.state)) { b { (number(unit.count)) } (pill(unit.state)) }
                         } }
+                        @if kind == "partition" { (sources(overview)) }
                     }
                 }
             }
         } } }
     }
+}
+
+/// Links to the pages of sources, which have no list of their own.
+fn sources(overview: &OverviewView) -> Markup {
+    let links = overview.sources.iter().map(|it| place_link(UnitKind::Partition, &it.source));
+    html! { @if !overview.sources.is_empty() { p.chips { @for link in links { span.chip { (link) } } } } }
 }
 
 const DUE_SHOWN: usize = 6;

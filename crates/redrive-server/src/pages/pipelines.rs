@@ -40,7 +40,11 @@ impl Listed for PipelineRunView {
     }
 
     fn own_cell(&self, heading: &str) -> Option<Markup> {
-        (heading == "success rate").then(|| charts::progress(self))
+        match heading {
+            "pipeline" => Some(place_link(UnitKind::Sample, &self.pipeline)),
+            "success rate" => Some(charts::progress(self)),
+            _ => None,
+        }
     }
 }
 

@@ -45,6 +45,10 @@ impl Listed for RunRecord {
         format!("/runs/{id}")
     }
 
+    fn own_cell(&self, heading: &str) -> Option<Markup> {
+        (heading == "queue").then(|| place_link(UnitKind::Run, &self.queue))
+    }
+
     async fn above(_: &App, _: &Caller, selection: &Selection) -> PageResult<Markup> {
         Ok(html! {
             @if let Some(queue) = &selection.queue {

@@ -41,8 +41,11 @@ impl Listed for ItemRecord {
 
     fn own_cell(&self, heading: &str) -> Option<Markup> {
         let ItemGroup { upload, group } = &self.group;
-        let link = || html! { a href=(group_address(upload, group)) { (group) } };
-        (heading == "group").then(link)
+        match heading {
+            "upload" => Some(place_link(UnitKind::Item, upload)),
+            "group" => Some(html! { a href=(group_address(upload, group)) { (group) } }),
+            _ => None,
+        }
     }
 
     async fn above(app: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {

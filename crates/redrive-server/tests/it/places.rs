@@ -46,7 +46,7 @@ fn worker(id: &str, heard_at: Timestamp) -> Presence {
 async fn workers_are_shown_and_what_nobody_serves_is_a_warning() {
     let site = Running::full().await;
     let page = site.client.get("/workers").await;
-    check(&page, &["No worker is running", "1 runs in queue &quot;later&quot;", "/queues/later"]);
+    check(&page, &["No worker is running", "1 run in queue &quot;later&quot;", "/queues/later"]);
     check(&site.client.get("/").await, &["No worker serves what waits here:"]);
 
     let now = site.store.now();
