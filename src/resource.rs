@@ -153,7 +153,7 @@ pub(crate) async fn list<R: Resource>(
     let mut listing = Listing::new(context.output);
     let last = loop {
         let with_data = with_data && !context.output.is_table();
-        let limit = PageLimit { rows: left, with_data };
+        let limit = PageLimit { rows: left, with_data, order: R::ORDER };
         let page = R::page(&ops, &args.terms.selection, after.as_ref(), limit).await;
         let page = page.map_err(|error| ops.store_error(error))?;
         left -= left.min(page.rows.len() as u32);

@@ -307,7 +307,7 @@ impl Archive {
     /// Everything there is, by key.
     pub(crate) fn everything(&self) -> Vec<PartitionRecord> {
         let all = Selection::default();
-        self.runtime.block_on(self.store.partitions_page(&all, None, 10_000)).unwrap()
+        self.runtime.block_on(self.store.partitions_page(&all, None, 10_000.into())).unwrap()
     }
 
     /// What `state inspect` says of a partition.

@@ -99,9 +99,10 @@ fn a_dry_run_says_exactly_what_the_real_run_changes() {
             let (dry, untouched, real, after) = archive.runtime.block_on(async {
                 let dry = swept(&control, &command, &selection, RunMode::DryRun).await;
                 let all = Selection::default();
-                let untouched = archive.store.partitions_page(&all, None, 1_000).await.unwrap();
+                let untouched =
+                    archive.store.partitions_page(&all, None, 1_000.into()).await.unwrap();
                 let real = swept(&control, &command, &selection, RunMode::Real).await;
-                let after = archive.store.partitions_page(&all, None, 1_000).await.unwrap();
+                let after = archive.store.partitions_page(&all, None, 1_000.into()).await.unwrap();
                 (dry, untouched, real, after)
             });
             assert_eq!(untouched, before, "step {step}: a dry run changes nothing");

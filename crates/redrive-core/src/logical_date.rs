@@ -48,6 +48,11 @@ impl LogicalDate {
         self.0.tomorrow().ok().map(Self)
     }
 
+    /// The day before; `None` before 0001-01-01.
+    pub fn previous(self) -> Option<Self> {
+        self.0.yesterday().ok().and_then(|day| Self::try_from(day).ok())
+    }
+
     /// The number of days from this day to `other`; negative if `other` is earlier.
     pub fn days_until(self, other: Self) -> i64 {
         // Both are within four-digit years, where a count of days always exists.

@@ -81,7 +81,7 @@ impl Ops {
         let state = Some(StateFilter { status: "failed", waiting: Some(false) });
         let cause = Some(fingerprint.to_owned());
         let selection = Selection { cause, state, ..Selection::default() };
-        let page = self.store().partitions_page(&selection, None, TERMINAL_ROWS).await?;
+        let page = self.store().partitions_page(&selection, None, TERMINAL_ROWS.into()).await?;
         let (rules, now) = (self.partitions().rules(), self.now());
         let is_full = page.len() >= TERMINAL_ROWS as usize;
         Ok(is_full || page.iter().any(|partition| rules.selects(&selection, partition, now)))

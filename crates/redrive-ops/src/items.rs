@@ -118,7 +118,7 @@ impl Ops {
         };
         let mut after = ItemId(0);
         loop {
-            let page = self.store().items_page(&filter, after, BATCH).await?;
+            let page = self.store().items_page(&filter, after, BATCH.into()).await?;
             let Some(last) = page.last() else { return Ok(None) };
             after = last.id;
             if let Some(item) = page.into_iter().find(|item| item.name == name) {

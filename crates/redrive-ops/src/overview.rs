@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use redrive_core::{PartitionStatus, PipelineRunId, PipelineStatus, RetryForecast};
 use redrive_engine::RESERVED_QUEUES;
-use redrive_store::{PipelineRunRecord, Result, Selection, Served};
+use redrive_store::{PageLimit, PipelineRunRecord, Result, Selection, Served};
 
 use crate::{
     Ops,
@@ -48,7 +48,9 @@ impl OverviewReader<'_> {
         let sources = self.sources().await?;
         let filter = Selection::default();
         let newest = PipelineRunId(i64::MAX);
-        let runs = store.pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await?;
+        let runs = store
+            .pipeline_runs_page(&filter, newest, PageLimit::from(PIPELINE_RUNS).newest_first())
+            .await?;
         let runs: Vec<PipelineRunView> = runs.iter().map(PipelineRunView::from).collect();
         let mut units = partitions_by_state(&sources);
         units.extend(runs_by_state(&queues));
@@ -110,7 +112,11 @@ impl OverviewReader<'_> {
         let (mut before, mut sums) = (PipelineRunId(i64::MAX), [0; 4]);
         loop {
             let filter = Selection::default();
-            let page = self.ops.store().pipeline_runs_page(&filter, before, PAGE).await?;
+            let page = self
+                .ops
+                .store()
+                .pipeline_runs_page(&filter, before, PageLimit::from(PAGE).newest_first())
+                .await?;
             for run in &page {
                 let tally = run.progress.counts;
                 let counts = [tally.pending(), tally.succeeded, tally.skipped, tally.dlq];
@@ -133,7 +139,8 @@ impl OverviewReader<'_> {
         let status = Some(PipelineStatus::Running);
         let filter = Selection { state: status.map(Into::into), ..Selection::default() };
         let newest = PipelineRunId(i64::MAX);
-        self.ops.store().pipeline_runs_page(&filter, newest, PIPELINE_RUNS).await
+        let limit = PageLimit::from(PIPELINE_RUNS).newest_first();
+        self.ops.store().pipeline_runs_page(&filter, newest, limit).await
     }
 
     async fn due(
@@ -162,7 +169,8 @@ impl OverviewReader<'_> {
     async fn due_partitions(&self) -> Result<Vec<DueView>> {
         let status = Some(PartitionStatus::Failed);
         let filter = Selection { state: status.map(Into::into), ..Selection::default() };
-        let page = self.ops.store().partitions_page(&filter, None, FAILED_PARTITIONS).await?;
+        let page =
+            self.ops.store().partitions_page(&filter, None, FAILED_PARTITIONS.into()).await?;
         let (rules, now) = (self.ops.partitions().rules(), self.at);
         let of_partition = |partition: &redrive_store::PartitionRecord| {
             let Some(RetryForecast::RetryAt { at, .. }) = rules.forecast(partition, now) else {

@@ -4,8 +4,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use redrive_core::{AttemptNumber, PipelineRunId, SampleId};
 use redrive_store::{
-    MAX_PAGE, PipelineRunRecord, Result, SOURCE_STAGE, SampleRecord, Selection, StageStats,
-    UnitKind, UnitRow,
+    MAX_PAGE, PageLimit, PipelineRunRecord, Result, SOURCE_STAGE, SampleRecord, Selection,
+    StageStats, UnitKind, UnitRow,
 };
 
 use crate::{
@@ -20,7 +20,11 @@ impl Ops {
         pipeline: Option<String>,
     ) -> Result<Option<PipelineRunRecord>> {
         let filter = Selection { pipeline, ..Selection::default() };
-        Ok(self.store().pipeline_runs_page(&filter, PipelineRunId(i64::MAX), 1).await?.pop())
+        Ok(self
+            .store()
+            .pipeline_runs_page(&filter, PipelineRunId(i64::MAX), PageLimit::from(1).newest_first())
+            .await?
+            .pop())
     }
 
     pub async fn pipeline_stats(&self, run: &PipelineRunRecord) -> Result<PipelineStatsView> {

@@ -128,7 +128,7 @@ impl Ops {
         }
         let state = Some(PartitionStatus::Pending.into());
         let pending = Selection { state, ..bulk.selection.clone() };
-        let page = self.store().partitions_page(&pending, None, MAX_ALREADY + 1).await?;
+        let page = self.store().partitions_page(&pending, None, (MAX_ALREADY + 1).into()).await?;
         let already = |partition| JudgedUnit {
             unit: PlanUnit::Partition(partition),
             verdict: PlanVerdict::Already,

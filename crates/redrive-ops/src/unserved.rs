@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_core::{
     ItemId, ItemStatus, PartitionStatus, PipelineRunId, PipelineStatus, RunId, RunState,
 };
-use redrive_store::{MAX_PAGE, PartitionCount, Result, Selection, Store};
+use redrive_store::{MAX_PAGE, PageLimit, PartitionCount, Result, Selection, Store};
 
 use crate::{Declarations, DeclaredQueue};
 
@@ -92,7 +92,7 @@ async fn undeclared_items(
     let filter = Selection { state: Some(ItemStatus::Pending.into()), ..Selection::default() };
     let (mut uploads, mut after) = (BTreeMap::new(), ItemId(0));
     loop {
-        let page = store.items_page(&filter, after, MAX_PAGE).await?;
+        let page = store.items_page(&filter, after, MAX_PAGE.into()).await?;
         let Some(last) = page.last() else { return Ok(uploads) };
         after = last.id;
         for item in page.into_iter().filter(|it| declared.upload(&it.group.upload).is_none()) {
@@ -105,7 +105,9 @@ async fn samples(store: &dyn Store, declared: &Declarations) -> Result<Vec<Strin
     let filter = Selection { state: Some(PipelineStatus::Running.into()), ..Selection::default() };
     let (mut places, mut before) = (Vec::new(), PipelineRunId(i64::MAX));
     loop {
-        let page = store.pipeline_runs_page(&filter, before, MAX_PAGE).await?;
+        let page = store
+            .pipeline_runs_page(&filter, before, PageLimit::from(MAX_PAGE).newest_first())
+            .await?;
         let Some(last) = page.last() else { return Ok(places) };
         before = last.id;
         for run in &page {

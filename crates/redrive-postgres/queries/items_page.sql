@@ -3,5 +3,5 @@ SELECT
     attempts_at_reset::bigint, last_attempt, rejection_reason, updated_at, error_class, error_code,
     fingerprint, last_failure_at
 FROM redrive.items
-WHERE id > :after AND {selection}
-ORDER BY id LIMIT :limit::bigint
+WHERE id {beyond} :after AND {selection}
+ORDER BY id {order} LIMIT :limit::bigint

@@ -27,4 +27,5 @@ WHERE (state.source, state.customer_id, state.query_name, state.logical_date)
     AND (state.source, state.customer_id, state.query_name, state.logical_date)
         <= (:last_source, :last_customer_id, :last_query_name, :last_logical_date)
     AND {selection}
-ORDER BY state.source, state.customer_id, state.query_name, state.logical_date LIMIT :limit::bigint
+ORDER BY state.source {order}, state.customer_id {order}, state.query_name {order}, state.logical_date {order}
+LIMIT :limit::bigint

@@ -8,7 +8,7 @@ SELECT
 FROM (
     SELECT *, sum(octet_length(payload) + coalesce(octet_length(result), 0)
             + coalesce(octet_length(error_message), 0))
-        OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+        OVER (ORDER BY id {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
     FROM (
         SELECT
             record.id, record.queue, record.category,
@@ -19,11 +19,11 @@ FROM (
             record.lease_epoch, record.lease_until, record.ready, record.due_at, record.error_code,
             record.fingerprint, record.last_failure_at
         FROM (
-            SELECT id FROM {runs} WHERE id > :after AND {selection}
-            ORDER BY id LIMIT :limit::bigint
+            SELECT id FROM {runs} WHERE id {beyond} :after AND {selection}
+            ORDER BY id {order} LIMIT :limit::bigint
         ) AS matching
         JOIN redrive.run_records AS record ON record.id = matching.id
     ) AS matching
 ) AS page
 WHERE coalesce(bytes_before, 0) < :max_bytes::bigint
-ORDER BY id
+ORDER BY id {order}

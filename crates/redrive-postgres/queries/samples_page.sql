@@ -5,7 +5,7 @@ SELECT
     fingerprint, skip_reason, lease_owner, lease_epoch, lease_until, last_failure_at
 FROM (
     SELECT *, sum(coalesce(octet_length(data), 0) + coalesce(octet_length(error_message), 0))
-        OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+        OVER (ORDER BY id {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
     FROM (
         SELECT
             samples.id, samples.run_id, run.pipeline, samples.line,
@@ -17,9 +17,9 @@ FROM (
             samples.skip_reason, samples.lease_owner, samples.lease_epoch, samples.lease_until,
             samples.last_failure_at
         FROM redrive.samples JOIN redrive.pipeline_runs AS run ON run.id = samples.run_id
-        WHERE samples.id > :after AND {selection}
-        ORDER BY samples.id LIMIT :limit::bigint
+        WHERE samples.id {beyond} :after AND {selection}
+        ORDER BY samples.id {order} LIMIT :limit::bigint
     ) AS matching
 ) AS page
 WHERE coalesce(bytes_before, 0) < :max_bytes::bigint
-ORDER BY id
+ORDER BY id {order}

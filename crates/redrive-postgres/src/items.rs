@@ -7,8 +7,8 @@ use redrive_core::{AttemptNumber, Cause, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, AttemptRecord, ClaimedGroup, Error, ExpiringLease, GatePass, GateResults,
     GroupClaim, ItemAdmission, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items, JournalEntry,
-    LeaseRef, NewItem, Operator, ReadColumn, Result, RowReader, Selection, SelectionSql, UnitKind,
-    WorkerId, Written,
+    LeaseRef, NewItem, Operator, PageLimit, ReadColumn, Result, RowReader, Selection, SelectionSql,
+    UnitKind, WorkerId, Written,
 };
 use tokio_postgres::Row;
 
@@ -99,11 +99,12 @@ impl Items for PostgresStore {
         &self,
         filter: &Selection,
         after: ItemId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<ItemRecord>> {
-        let page = bind!(queries::ITEMS_PAGE, after => &after.0, limit => &i64::from(limit));
+        let page = bind!(queries::ITEMS_PAGE, after => &after.0, limit => &i64::from(limit.rows));
         let mut session = self.session(LISTING).await?;
-        let rows = session.select(page, &SelectionSql::ITEMS, filter).await?;
+        let units = SelectionSql::ITEMS.in_order(limit.order);
+        let rows = session.select(page, &units, filter).await?;
         read_records(&rows, LISTING)
     }
 

@@ -21,7 +21,7 @@ use redrive_core::{
 };
 use redrive_store::{
     AuditContext, Backlog, ClaimedPartition, GateRecord, KeyPlace, LeaseRef, NamedPartition,
-    PartitionAction, PartitionChange, PartitionClaim, PartitionCount, PartitionFinish,
+    PageLimit, PartitionAction, PartitionChange, PartitionClaim, PartitionCount, PartitionFinish,
     PartitionRecord, PartitionSeries, Partitions, ReadColumn, Result, RowReader, Selection,
     SelectionSql, UnitKind, Written,
 };
@@ -88,10 +88,10 @@ impl Partitions for PostgresStore {
         &self,
         filter: &Selection,
         after: Option<&PartitionKey>,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<PartitionRecord>> {
         const DOING: &str = "listing partitions";
-        let (start, end) = filter.stretch(after);
+        let (start, end) = filter.stretch(after, limit.order);
         let bounds = PageBounds {
             after_source: &start.source,
             after_customer_id: &start.customer_id,
@@ -101,11 +101,12 @@ impl Partitions for PostgresStore {
             last_customer_id: &end.customer_id,
             last_query_name: &end.query_name,
             last_logical_date: day(&end),
-            limit: i64::from(limit),
+            limit: i64::from(limit.rows),
         };
         let page = bind!(queries::PARTITIONS_PAGE, ..PageBounds(bounds));
         let mut session = self.session(DOING).await?;
-        let rows = session.select(page, &SelectionSql::PARTITIONS, filter).await?;
+        let units = SelectionSql::PARTITIONS.in_order(limit.order);
+        let rows = session.select(page, &units, filter).await?;
         read_records(&rows, DOING)
     }
 

@@ -16,10 +16,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::PipelineRunId;
 use redrive_store::{
-    Backlog, Error, FromRow, JournalEntry, LeaseRef, NewPipelineRun, Operator, PipelineAction,
-    PipelineChange, PipelineRunRecord, PipelineWrite, Pipelines, ReadColumn, Result, RowReader,
-    Selection, SelectionSql, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
-    StageStats, Written, rules_to_json, start_entry,
+    Backlog, Error, FromRow, JournalEntry, LeaseRef, NewPipelineRun, Operator, PageLimit,
+    PipelineAction, PipelineChange, PipelineRunRecord, PipelineWrite, Pipelines, ReadColumn,
+    Result, RowReader, Selection, SelectionSql, Served, SourceClaim, SourceFinish, SourcePosition,
+    StageCount, StageStats, Written, rules_to_json, start_entry,
 };
 
 #[async_trait]
@@ -43,16 +43,17 @@ impl Pipelines for PostgresStore {
     async fn pipeline_runs_page(
         &self,
         filter: &Selection,
-        before: PipelineRunId,
-        limit: u32,
+        after: PipelineRunId,
+        limit: PageLimit,
     ) -> Result<Vec<PipelineRunRecord>> {
         let page = bind!(
             queries::PIPELINE_RUNS_PAGE,
-            before => &before.0,
-            limit => &i64::from(limit),
+            after => &after.0,
+            limit => &i64::from(limit.rows),
         );
         let mut session = self.session(READING).await?;
-        let rows = session.select(page, &SelectionSql::PIPELINE_RUNS, filter).await?;
+        let units = SelectionSql::PIPELINE_RUNS.in_order(limit.order);
+        let rows = session.select(page, &units, filter).await?;
         read_records(&rows, READING)
     }
 

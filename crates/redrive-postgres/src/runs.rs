@@ -105,7 +105,8 @@ impl Runs for PostgresStore {
             with_data => &limit.with_data,
             max_bytes => &(MAX_PAGE_BYTES as i64),
         );
-        let rows = self.session(DOING).await?.select(page, &RUNS, filter).await?;
+        let rows =
+            self.session(DOING).await?.select(page, &RUNS.in_order(limit.order), filter).await?;
         read_records(&rows, DOING)
     }
 

@@ -78,7 +78,9 @@ impl Samples for PostgresStore {
             with_data => &limit.with_data,
             max_bytes => &(MAX_PAGE_BYTES as i64),
         );
-        read_records(&select(self, page, filter).await?, READING)
+        let units = SelectionSql::SAMPLES.in_order(limit.order);
+        let rows = self.session(READING).await?.select(page, &units, filter).await?;
+        read_records(&rows, READING)
     }
 
     async fn newest_dead_samples(

@@ -3,5 +3,5 @@ SELECT
     attempts_at_reset, last_attempt, rejection_reason, updated_at, error_class, error_code,
     fingerprint, last_failure_at
 FROM items
-WHERE id > ?1 AND {selection}
-ORDER BY id LIMIT ?2
+WHERE id {beyond} ?1 AND {selection}
+ORDER BY id {order} LIMIT ?2

@@ -20,4 +20,5 @@ LEFT JOIN partition_failures AS failure ON failure.partition_id = state.id
 WHERE (state.source, state.customer_id, state.query_name, state.logical_date) > (?1, ?2, ?3, ?4)
     AND (state.source, state.customer_id, state.query_name, state.logical_date) <= (?5, ?6, ?7, ?8)
     AND {selection}
-ORDER BY state.source, state.customer_id, state.query_name, state.logical_date LIMIT ?9
+ORDER BY state.source {order}, state.customer_id {order}, state.query_name {order}, state.logical_date {order}
+LIMIT ?9

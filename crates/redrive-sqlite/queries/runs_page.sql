@@ -5,5 +5,5 @@ SELECT
     error_message, CASE WHEN ?3 THEN result END, lease_owner, lease_epoch, lease_until, ready, due_at, error_code,
     fingerprint, last_failure_at
 FROM runs
-WHERE id > ?1 AND {selection}
-ORDER BY id LIMIT ?2
+WHERE id {beyond} ?1 AND {selection}
+ORDER BY id {order} LIMIT ?2

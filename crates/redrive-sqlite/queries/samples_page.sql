@@ -5,5 +5,5 @@ SELECT samples.id, samples.run_id, run.pipeline, line,
     first_attempt_at, last_attempt_at, error_class, error_code, error_message, fingerprint, skip_reason,
     samples.lease_owner, samples.lease_epoch, samples.lease_until, samples.last_failure_at
 FROM samples CROSS JOIN pipeline_runs AS run ON run.id = samples.run_id
-WHERE samples.id > ?1 AND {selection}
-ORDER BY samples.id LIMIT ?2
+WHERE samples.id {beyond} ?1 AND {selection}
+ORDER BY samples.id {order} LIMIT ?2

@@ -5,7 +5,7 @@ use redrive_core::{AttemptNumber, ItemId, ItemStatus, Message};
 use redrive_store::{
     AddedItem, ClaimedGroup, Error, ExpiringLease, GatePass, GateResults, GroupClaim,
     ItemAdmission, ItemCounts, ItemGroup, ItemMove, ItemRecord, Items, JournalEntry, LeaseRef,
-    NewItem, Operator, Result, Selection, SelectionSql, UnitKind, WorkerId, Written,
+    NewItem, Operator, PageLimit, Result, Selection, SelectionSql, UnitKind, WorkerId, Written,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -43,10 +43,11 @@ impl Items for SqliteStore {
         &self,
         filter: &Selection,
         after: ItemId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<ItemRecord>> {
-        let own = vec![after.0.into(), limit.into()];
-        let page = SelectQuery { units: SelectionSql::ITEMS, sql: queries::ITEMS_PAGE, own };
+        let own = vec![after.0.into(), limit.rows.into()];
+        let units = SelectionSql::ITEMS.in_order(limit.order);
+        let page = SelectQuery { units, sql: queries::ITEMS_PAGE, own };
         self.select("listing items", page, filter).await
     }
 

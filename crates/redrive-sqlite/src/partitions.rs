@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redrive_core::{DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
     AuditContext, Backlog, ClaimedPartition, KeyPlace, LeaseRef, LetThrough, NamedPartition,
-    PartitionAction, PartitionChange, PartitionClaim, PartitionCount, PartitionFinish,
+    PageLimit, PartitionAction, PartitionChange, PartitionClaim, PartitionCount, PartitionFinish,
     PartitionRecord, PartitionSeries, Partitions, ReadColumn, Result, Selection, SelectionSql,
     UnitKind, Written,
 };
@@ -80,16 +80,18 @@ impl Partitions for SqliteStore {
         &self,
         filter: &Selection,
         after: Option<&PartitionKey>,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<PartitionRecord>> {
-        let (start, end) = filter.stretch(after);
+        let (start, end) = filter.stretch(after, limit.order);
         let position = |place: KeyPlace| {
             let KeyPlace { source, customer_id, query_name, logical_date } = place;
             let date = logical_date.map(written_date).unwrap_or_default();
             [source, customer_id, query_name, date].map(Value::from)
         };
-        let own = position(start).into_iter().chain(position(end)).chain([limit.into()]).collect();
-        let (units, sql) = (SelectionSql::PARTITIONS, queries::PARTITIONS_PAGE);
+        let own =
+            position(start).into_iter().chain(position(end)).chain([limit.rows.into()]).collect();
+        let units = SelectionSql::PARTITIONS.in_order(limit.order);
+        let sql = queries::PARTITIONS_PAGE;
         self.select("listing partitions", SelectQuery { units, sql, own }, filter).await
     }
 

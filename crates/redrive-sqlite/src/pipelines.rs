@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use redrive_core::PipelineRunId;
 use redrive_store::{
-    Backlog, JournalEntry, LeaseRef, NewPipelineRun, Operator, PipelineAction, PipelineChange,
-    PipelineRunRecord, PipelineWrite, Pipelines, ReadColumn, Result, RowReader, Selection,
-    SelectionSql, Served, SourceClaim, SourceFinish, SourcePosition, StageCount, StageStats,
-    Written, rules_to_json, start_entry,
+    Backlog, JournalEntry, LeaseRef, NewPipelineRun, Operator, PageLimit, PipelineAction,
+    PipelineChange, PipelineRunRecord, PipelineWrite, Pipelines, ReadColumn, Result, RowReader,
+    Selection, SelectionSql, Served, SourceClaim, SourceFinish, SourcePosition, StageCount,
+    StageStats, Written, rules_to_json, start_entry,
 };
 use rusqlite::{Connection, params};
 
@@ -43,11 +43,12 @@ impl Pipelines for SqliteStore {
     async fn pipeline_runs_page(
         &self,
         filter: &Selection,
-        before: PipelineRunId,
-        limit: u32,
+        after: PipelineRunId,
+        limit: PageLimit,
     ) -> Result<Vec<PipelineRunRecord>> {
-        let own = vec![before.0.into(), limit.into()];
-        let (units, sql) = (SelectionSql::PIPELINE_RUNS, queries::PIPELINE_RUNS_PAGE);
+        let own = vec![after.0.into(), limit.rows.into()];
+        let units = SelectionSql::PIPELINE_RUNS.in_order(limit.order);
+        let sql = queries::PIPELINE_RUNS_PAGE;
         self.select(READING, SelectQuery { units, sql, own }, filter).await
     }
 

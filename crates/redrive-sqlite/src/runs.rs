@@ -72,7 +72,8 @@ impl Runs for SqliteStore {
         limit: PageLimit,
     ) -> Result<Vec<RunRecord>> {
         let own = vec![after.0.into(), limit.rows.into(), limit.with_data.into()];
-        let page = SelectQuery { units: SelectionSql::RUNS, sql: queries::RUNS_PAGE, own };
+        let units = SelectionSql::RUNS.in_order(limit.order);
+        let page = SelectQuery { units, sql: queries::RUNS_PAGE, own };
         self.select_page("listing runs", page, filter).await
     }
 

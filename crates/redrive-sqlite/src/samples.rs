@@ -82,7 +82,9 @@ impl Samples for SqliteStore {
         limit: PageLimit,
     ) -> Result<Vec<SampleRecord>> {
         let own = vec![after.0.into(), limit.rows.into(), limit.with_data.into()];
-        self.select_page(READING, query(queries::SAMPLES_PAGE, own), filter).await
+        let units = SelectionSql::SAMPLES.in_order(limit.order);
+        let page = SelectQuery { units, ..query(queries::SAMPLES_PAGE, own) };
+        self.select_page(READING, page, filter).await
     }
 
     async fn newest_dead_samples(

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::{
     AttemptOutcome, AttemptRecord, ClaimedGroup, Error, FromRow, GatePass, GateRules, GroupClaim,
-    JournalEntry, LeaseRef, LetThrough, MAX_NAME_BYTES, Operator, PassedGates, Result, RowReader,
-    Selection, UnitKind, UnitRow, WorkerId, Written,
+    JournalEntry, LeaseRef, LetThrough, MAX_NAME_BYTES, Operator, PageLimit, PassedGates, Result,
+    RowReader, Selection, UnitKind, UnitRow, WorkerId, Written,
 };
 
 /// The items of one upload call.
@@ -353,12 +353,12 @@ pub trait Items: Send + Sync {
     /// Items by id; unknown ids are omitted.
     async fn items_by_id(&self, ids: &[ItemId]) -> Result<Vec<ItemRecord>>;
 
-    /// A page of items with ids above `after`, by id.
+    /// A page of matching items beyond `after` in the order of the page.
     async fn items_page(
         &self,
         filter: &Selection,
         after: ItemId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<ItemRecord>>;
 
     async fn item_counts(&self, group: &ItemGroup) -> Result<ItemCounts>;

@@ -117,7 +117,7 @@ pub use limits::{
 };
 pub use operator_text::{MAX_NOTE_CHARS, MAX_TICKET_CHARS, TextTooLong, operator_text};
 pub use operators::{DataEdit, Operator, RunAction, RunChange};
-pub use paging::{MAX_PAGE_BYTES, PageLimit, PageRow};
+pub use paging::{MAX_PAGE_BYTES, PageLimit, PageOrder, PageRow};
 pub use partition_actions::{
     AuditContext, NamedPartition, PartitionAction, PartitionChange, PartitionSnapshot,
 };

@@ -19,8 +19,8 @@ use redrive_core::{
 
 use crate::{
     AuditContext, Backlog, Error, FromRow, GatePass, GateRules, LeaseRef, LetThrough,
-    NamedPartition, Operator, PartitionAction, PartitionChange, PassedGates, Result, RowReader,
-    Selection, WorkerId, Written,
+    NamedPartition, Operator, PageLimit, PartitionAction, PartitionChange, PassedGates, Result,
+    RowReader, Selection, WorkerId, Written,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -507,12 +507,12 @@ pub trait Partitions: Send + Sync {
         keys: &[PartitionKey],
     ) -> Result<Vec<Option<PartitionRecord>>>;
 
-    /// A page of matching partitions after a key, by key. Failed partitions have their own index.
+    /// A page of matching partitions beyond a key in the order of the page. Failed partitions have their own index.
     async fn partitions_page(
         &self,
         filter: &Selection,
         after: Option<&PartitionKey>,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<PartitionRecord>>;
 
     /// A page of all partitions with ids above `after`, by id, which is the order of the ledger.

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 use crate::{
     AttemptOutcome, Backlog, Error, FromRow, JournalEntry, LeaseRef, NewSample, Operator,
-    PipelineAction, PipelineChange, PrunedSamples, Result, RowReader, Selection, WorkerId, Written,
+    PageLimit, PipelineAction, PipelineChange, PrunedSamples, Result, RowReader, Selection,
+    WorkerId, Written,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -341,12 +342,12 @@ pub trait Pipelines: Send + Sync {
     /// Runs by id; unknown ids are omitted.
     async fn pipeline_runs_by_id(&self, ids: &[PipelineRunId]) -> Result<Vec<PipelineRunRecord>>;
 
-    /// A page of matching runs with ids below `before`, the newest first.
+    /// A page of matching runs beyond `after` in the order of the page.
     async fn pipeline_runs_page(
         &self,
         filter: &Selection,
-        before: PipelineRunId,
-        limit: u32,
+        after: PipelineRunId,
+        limit: PageLimit,
     ) -> Result<Vec<PipelineRunRecord>>;
 
     /// Cancels or resumes a run. Claims take nothing from a stopped run; held samples may still

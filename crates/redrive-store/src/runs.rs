@@ -411,8 +411,8 @@ pub trait Runs: Send + Sync {
     /// Runs by id; unknown ids are omitted.
     async fn runs_by_id(&self, ids: &[RunId]) -> Result<Vec<RunRecord>>;
 
-    /// A page of matching runs with ids above `after`, by id, of at most [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES) and
-    /// one run.
+    /// A page of matching runs beyond `after` in the order of the page, of at most
+    /// [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES) and one run.
     async fn runs_page(
         &self,
         filter: &Selection,

@@ -414,8 +414,8 @@ pub trait Samples: Send + Sync {
     /// Samples by id; unknown ids are omitted.
     async fn samples_by_id(&self, ids: &[SampleId]) -> Result<Vec<SampleRecord>>;
 
-    /// A page of matching samples with ids above `after`, by id, of at most [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES)
-    /// and one sample.
+    /// A page of matching samples beyond `after` in the order of the page, of at most
+    /// [`MAX_PAGE_BYTES`](crate::MAX_PAGE_BYTES) and one sample.
     async fn samples_page(
         &self,
         filter: &Selection,

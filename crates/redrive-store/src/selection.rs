@@ -9,6 +9,8 @@ use redrive_core::{
 };
 use serde_json::{Map, Value};
 
+use crate::PageOrder;
+
 /// Makes a field of [`Selection`], a [`SelectionTerm`], its name and its value of each line.
 macro_rules! terms {
     ($($(#[$doc:meta])* $term:ident, $field:ident: $value:ty;)*) => {
@@ -89,6 +91,11 @@ pub struct StateFilter {
 impl StateFilter {
     fn of(status: &'static str) -> Self {
         Self { status, waiting: None }
+    }
+
+    /// Whether units in another state, which is known in full, are in this state.
+    pub fn is_of(self, known: Self) -> bool {
+        self.status == known.status && (self.waiting.is_none() || self.waiting == known.waiting)
     }
 }
 
@@ -195,6 +202,14 @@ pub struct KeyPlace {
     pub logical_date: Option<LogicalDate>,
 }
 
+impl KeyPlace {
+    /// The last position before this one of the same series.
+    fn day_before(self) -> Self {
+        let date = self.logical_date.and_then(LogicalDate::previous);
+        Self { logical_date: date, ..self }
+    }
+}
+
 impl From<&PartitionKey> for KeyPlace {
     fn from(key: &PartitionKey) -> Self {
         Self {
@@ -261,9 +276,9 @@ impl Selection {
         Term::FAILURE.iter().any(|term| self.value(*term).is_some())
     }
 
-    /// The range of keys that can match: after the first position, up to the second. A given prefix
+    /// The range of keys that can match beyond a key: after the first position, up to the second. A given prefix
     /// of the key makes the range short, so that a page does not read the rest of the table.
-    pub fn stretch(&self, after: Option<&PartitionKey>) -> (KeyPlace, KeyPlace) {
+    pub fn stretch(&self, after: Option<&PartitionKey>, order: PageOrder) -> (KeyPlace, KeyPlace) {
         let front = [&self.source, &self.customer_id, &self.query_name];
         let given = front.iter().take_while(|part| part.is_some()).count();
         let low =
@@ -281,7 +296,11 @@ impl Selection {
             query_name: high(2),
             logical_date: Some(self.until.filter(|_| given == 3).unwrap_or(LogicalDate::MAX)),
         };
-        (after.map(KeyPlace::from).into_iter().chain([start.clone()]).max().unwrap_or(start), end)
+        match (after.map(KeyPlace::from), order) {
+            (Some(after), PageOrder::Ascending) => (start.max(after), end),
+            (Some(before), PageOrder::Descending) => (start, end.min(before.day_before())),
+            (None, _) => (start, end),
+        }
     }
 }
 

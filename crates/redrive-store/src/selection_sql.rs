@@ -1,10 +1,10 @@
 //! Selections in SQL: which column a term of each kind is about.
 
-use crate::{Selection, SelectionTerm as Term, StateFilter, TermValue};
+use crate::{PageOrder, Selection, SelectionTerm as Term, StateFilter, TermValue};
 
 /// How a kind of unit matches terms: conditions in SQL, with `{}` for the value. Tables and columns have the same names
 /// in every database; what a database writes differently is in [`SqlDialect`].
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct SelectionSql {
     terms: &'static [(Term, &'static str)],
     status: &'static str,
@@ -18,6 +18,8 @@ pub struct SelectionSql {
     /// True while a retry is planned.
     waiting: &'static str,
     failure: Option<FailureSql>,
+    /// Of queries with `{beyond}` and `{order}`.
+    order: PageOrder,
 }
 
 /// A state that is known by other tables than that of the units.
@@ -30,7 +32,7 @@ pub struct StateSql {
 }
 
 /// The columns of the last failure of a unit.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct FailureSql {
     class: &'static str,
     code: &'static str,
@@ -83,6 +85,7 @@ impl SelectionSql {
             at: "last_failure_at",
             open: "status = 'error'",
         }),
+        order: PageOrder::Ascending,
     };
 
     pub const ITEMS: Self = Self {
@@ -101,6 +104,7 @@ impl SelectionSql {
             at: "last_failure_at",
             open: "fingerprint IS NOT NULL",
         }),
+        order: PageOrder::Ascending,
     };
 
     pub const PARTITIONS: Self = Self {
@@ -125,6 +129,7 @@ impl SelectionSql {
             at: "failure.failed_at",
             open: "state.status = 'failed'",
         }),
+        order: PageOrder::Ascending,
     };
 
     pub const PIPELINE_RUNS: Self = Self {
@@ -136,6 +141,7 @@ impl SelectionSql {
         implied: &[],
         waiting: "",
         failure: None,
+        order: PageOrder::Ascending,
     };
 
     pub const SAMPLES: Self = Self {
@@ -161,6 +167,7 @@ impl SelectionSql {
             at: "samples.last_failure_at",
             open: "samples.fingerprint IS NOT NULL AND (samples.status = 'dlq' OR samples.next_retry_at IS NOT NULL)",
         }),
+        order: PageOrder::Ascending,
     };
 
     pub const fn stored_in(
@@ -170,6 +177,10 @@ impl SelectionSql {
         states: &'static [StateSql],
     ) -> Self {
         Self { rows, stated_rows, states, ..self }
+    }
+
+    pub const fn in_order(self, order: PageOrder) -> Self {
+        Self { order, ..self }
     }
 
     /// Puts the conditions of a selection in the place of `{selection}`, and its values after the parameters that the
@@ -221,8 +232,14 @@ impl SelectionSql {
         }
         let conditions =
             if conditions.is_empty() { "true".to_owned() } else { conditions.join(" AND ") };
+        let (beyond, order) = match self.order {
+            PageOrder::Ascending => (">", "ASC"),
+            PageOrder::Descending => ("<", "DESC"),
+        };
         let sql = query
             .replace("{selection}", &conditions)
+            .replace("{beyond}", beyond)
+            .replace("{order}", order)
             .replace("{runs}", rows)
             .replace("{stage_name}", dialect.stage_name)
             .replace("{position}", dialect.position);

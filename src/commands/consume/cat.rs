@@ -93,7 +93,7 @@ async fn expect_source(filter: &Selection, ops: &OpenStore) -> Result<(), Comman
     let (Some(source), Some(declared)) = (&filter.source, ops.declared()) else { return Ok(()) };
     let Err(unknown) = declared.expect_series(source, &[], &[]) else { return Ok(()) };
     let of_source = Selection { source: Some(source.clone()), ..Selection::default() };
-    let found = ops.store().partitions_page(&of_source, None, 1).await;
+    let found = ops.store().partitions_page(&of_source, None, 1.into()).await;
     if !found.map_err(|error| ops.store_error(error))?.is_empty() {
         return Ok(());
     }

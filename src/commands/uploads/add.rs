@@ -306,7 +306,7 @@ impl ItemAdder<'_> {
     async fn items_after(&self, after: ItemId) -> redrive_store::Result<Vec<ItemRecord>> {
         let ItemGroup { upload, group } = self.group.clone();
         let filter = Selection { upload: Some(upload), group: Some(group), ..Selection::default() };
-        self.store.items_page(&filter, after, PAGE).await
+        self.store.items_page(&filter, after, PAGE.into()).await
     }
 
     /// What adding the items would do.

@@ -6,7 +6,7 @@ use redrive::{
     Cause, ItemId, PipelineRunId, RunId, SampleId, Selection, Store, Unit,
     jiff::Timestamp,
     serde_json::Value,
-    store::{AttemptOutcome, AttemptRecord, JournalFilter, LedgerPlace, UnitKind},
+    store::{AttemptOutcome, AttemptRecord, JournalFilter, LedgerPlace, PageLimit, UnitKind},
 };
 
 use super::site::{Receipt, ServerSetup};
@@ -126,7 +126,7 @@ async fn read_store(store: &dyn Store) -> Evidence {
     let mut partitions = BTreeMap::new();
     let mut after = None;
     loop {
-        let page = store.partitions_page(&Selection::default(), after.as_ref(), PAGE).await;
+        let page = store.partitions_page(&Selection::default(), after.as_ref(), PAGE.into()).await;
         let page = page.unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.key.clone());
@@ -149,7 +149,7 @@ async fn read_store(store: &dyn Store) -> Evidence {
     }
     let mut after = ItemId(0);
     loop {
-        let page = store.items_page(&Selection::default(), after, PAGE).await.unwrap();
+        let page = store.items_page(&Selection::default(), after, PAGE.into()).await.unwrap();
         let Some(last) = page.last() else { break };
         after = last.id;
         for item in page {
@@ -167,7 +167,13 @@ async fn read_store(store: &dyn Store) -> Evidence {
 }
 
 async fn read_mills(store: &dyn Store) -> Vec<(i64, String, [u64; 4])> {
-    let page = store.pipeline_runs_page(&Selection::default(), PipelineRunId(i64::MAX), PAGE).await;
+    let page = store
+        .pipeline_runs_page(
+            &Selection::default(),
+            PipelineRunId(i64::MAX),
+            PageLimit::from(PAGE).newest_first(),
+        )
+        .await;
     let mut mills = Vec::new();
     for run in page.unwrap() {
         let mut counts = [0; 4];

@@ -123,7 +123,7 @@ fn check_partitions(shop: &Shop, crashes: usize, context: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let store = redrive::open(shop.store()).await.unwrap();
-        let all = store.partitions_page(&Selection::default(), None, 100).await.unwrap();
+        let all = store.partitions_page(&Selection::default(), None, 100.into()).await.unwrap();
         let mut failed = 0;
         for partition in all {
             assert!(partition.work.is_none(), "{context}: {partition:?} is still asked for");

@@ -152,7 +152,7 @@ fn check(shop: &Shop, crashes: usize, context: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let store = redrive::open(shop.store()).await.unwrap();
-        let all = store.partitions_page(&Selection::default(), None, 100).await.unwrap();
+        let all = store.partitions_page(&Selection::default(), None, 100.into()).await.unwrap();
         let ends: Vec<(String, PartitionStatus)> =
             all.iter().map(|partition| (partition.key.to_string(), partition.status)).collect();
         let meant = PARTITIONS.map(|(key, status)| (key.to_owned(), status));

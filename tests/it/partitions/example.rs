@@ -44,7 +44,7 @@ fn the_example_source_is_extracted_by_its_schedule() {
                     state: Some(PartitionStatus::Failed.into()),
                     ..Selection::default()
                 };
-                let failed = store.partitions_page(&filter, None, 100).await.unwrap();
+                let failed = store.partitions_page(&filter, None, 100.into()).await.unwrap();
                 return (of(PartitionStatus::Success).unwrap(), failed);
             }
             tokio::task::yield_now().await;

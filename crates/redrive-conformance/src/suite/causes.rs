@@ -14,8 +14,9 @@ use super::{
 };
 use redrive_store::{
     AddedItem, CauseChange, CauseFilter, CauseMark, CauseMiscount, CauseRecord, ExportedUnit,
-    ItemAttempt, ItemMove, NewSample, PartitionVerdict, PruneFilter, PruneRecord, RunCompletion,
-    RunRecord, Selection, StateFilter, UnitKind, Written, cause_hours_pruned, hour_of,
+    ItemAttempt, ItemMove, NewSample, PageLimit, PageOrder, PartitionVerdict, PruneFilter,
+    PruneRecord, RunCompletion, RunRecord, Selection, StateFilter, UnitKind, Written,
+    cause_hours_pruned, hour_of,
 };
 
 fn quota(n: u32) -> Failure {
@@ -175,17 +176,28 @@ pub async fn units_of_every_kind_are_selected_by_their_last_failure(f: &Fixture)
     f.fail_partition(2, 12, broken()).await;
     f.fail_samples(10).await;
 
-    let found = async |selection: Selection| {
-        let runs = f.store.runs_page(&selection, redrive_core::RunId(0), 9.into()).await;
-        let items = f.store.items_page(&selection, ItemId(0), 9).await;
-        let partitions = f.store.partitions_page(&selection, None, 9).await;
-        let samples = f.store.samples_page(&selection, redrive_core::SampleId(0), 9.into()).await;
+    let found_in = async |selection: &Selection, order: PageOrder| {
+        let (start, limit) = (order.start(), PageLimit::from(9).ordered(order));
+        let runs = f.store.runs_page(selection, redrive_core::RunId(start), limit).await;
+        let items = f.store.items_page(selection, ItemId(start), limit).await;
+        let partitions = f.store.partitions_page(selection, None, limit).await;
+        let samples = f.store.samples_page(selection, redrive_core::SampleId(start), limit).await;
         (
             runs.expect("read").iter().map(|run| run.id.0).collect::<Vec<_>>(),
             items.expect("read").iter().map(|item| item.id).collect::<Vec<_>>(),
             partitions.expect("read").into_iter().map(|it| it.key).collect::<Vec<_>>(),
             samples.expect("read").iter().map(|sample| sample.line).collect::<Vec<_>>(),
         )
+    };
+    let found = async |selection: Selection| {
+        let mut newest = found_in(&selection, PageOrder::Descending).await;
+        newest.0.reverse();
+        newest.1.reverse();
+        newest.2.reverse();
+        newest.3.reverse();
+        let found = found_in(&selection, PageOrder::Ascending).await;
+        assert_eq!(found, newest, "{selection:?}");
+        found
     };
     let first = f.causes(at(0)).await.len();
     assert_eq!(first, 2);

@@ -327,7 +327,9 @@ pub async fn items_are_found_by_upload_group_and_status(f: &Fixture) {
     ];
     for (filter, expected) in table {
         let (mut after, mut seen) = (ItemId(0), Vec::new());
-        while let Some(item) = f.store.items_page(&filter, after, 1).await.expect("read").pop() {
+        while let Some(item) =
+            f.store.items_page(&filter, after, 1.into()).await.expect("read").pop()
+        {
             after = item.id;
             seen.push(item.id);
         }

@@ -89,7 +89,7 @@ macro_rules! conformance_tests {
                 two_submitters_of_one_key_make_one_run
                 unknown_ids_are_left_out
                 pages_of_runs_are_bounded_in_bytes
-                pages_cover_every_run_once
+                pages_cover_every_run_once_in_both_orders
                 filters_match_exactly
                 empty_batches_do_nothing
             }
@@ -255,7 +255,7 @@ macro_rules! conformance_tests {
             pipeline_runs {
                 a_run_that_no_worker_could_finish_is_refused
                 a_pipeline_run_reads_back_as_it_was_given
-                pipeline_runs_come_newest_first_and_filters_match_exactly
+                pipeline_runs_come_in_both_orders_and_filters_match_exactly
                 a_run_is_what_its_samples_come_to
                 a_run_is_stopped_at_the_very_sample_that_exceeds_its_budget
                 excluded_failures_and_too_few_samples_stop_nothing

@@ -211,7 +211,7 @@ pub async fn daemons_and_an_operator_at_once_retry_each_partition_once(f: &Fixtu
         f.judge(&claimed, at(2), rejected("no rows")).await;
     }
     let filter = Selection { state: Some(PartitionStatus::Failed.into()), ..Selection::default() };
-    let failed = f.store.partitions_page(&filter, None, 100).await.expect("read");
+    let failed = f.store.partitions_page(&filter, None, 100.into()).await.expect("read");
     assert_eq!(failed.len(), 30);
     let retries = (0..4).map(|who| {
         let store = f.store.clone();

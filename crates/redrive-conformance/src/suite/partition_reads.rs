@@ -10,7 +10,9 @@ use super::{
     partition_samples::{accepted, claim_of, day, key, rejected},
     samples::at,
 };
-use redrive_store::{PartitionClaim, PartitionCount, PartitionSeries, Selection};
+use redrive_store::{
+    PageLimit, PageOrder, PartitionClaim, PartitionCount, PartitionSeries, Selection,
+};
 
 fn date(text: &str) -> LogicalDate {
     text.parse().expect("a day")
@@ -21,17 +23,26 @@ fn new_key(source: &str, customer: &str, query: &str, day: &str) -> PartitionKey
 }
 
 impl Fixture {
-    /// The keys that match, read in pages of three.
+    /// The keys that match, read in pages of three, which are the same in both orders.
     async fn listed(&self, filter: &Selection) -> Vec<PartitionKey> {
-        let mut keys: Vec<PartitionKey> = Vec::new();
+        let keys = self.listed_in(filter, PageOrder::Ascending).await;
+        assert!(keys.is_sorted(), "{keys:?}");
+        let mut backwards = self.listed_in(filter, PageOrder::Descending).await;
+        backwards.reverse();
+        assert_eq!(keys, backwards, "{filter:?}");
+        keys
+    }
+
+    async fn listed_in(&self, filter: &Selection, order: PageOrder) -> Vec<PartitionKey> {
+        let (limit, mut keys) = (PageLimit::from(3).ordered(order), Vec::new());
         loop {
-            let page = self.store.partitions_page(filter, keys.last(), 3).await.expect("read");
+            let page = self.store.partitions_page(filter, keys.last(), limit).await.expect("read");
             assert!(page.len() <= 3);
             if page.is_empty() {
                 return keys;
             }
-            assert!(keys.last() < page.first().map(|record| &record.key), "a page is read again");
             keys.extend(page.into_iter().map(|record| record.key));
+            assert!(keys.len() <= 10_000, "a page is read again");
         }
     }
 }
@@ -123,7 +134,7 @@ pub async fn every_filter_gives_what_a_plain_search_gives(f: &Fixture) {
             f.judge(claimed, at(2), judged).await;
         }
     }
-    let everything = f.store.partitions_page(&Selection::default(), None, 1_000).await;
+    let everything = f.store.partitions_page(&Selection::default(), None, 1_000.into()).await;
     let everything = everything.expect("read");
     let sources = [None, Some("s1"), Some("s2"), Some("s"), Some("%")];
     let customers = [None, Some("c2"), Some("c9")];
@@ -151,7 +162,7 @@ pub async fn every_filter_gives_what_a_plain_search_gives(f: &Fixture) {
                             state: status.map(Into::into),
                             ..Selection::default()
                         };
-                        let page = f.store.partitions_page(&filter, None, 1_000).await;
+                        let page = f.store.partitions_page(&filter, None, 1_000.into()).await;
                         let expected: Vec<_> = everything
                             .iter()
                             .filter(|record| {
@@ -182,11 +193,11 @@ pub async fn failed_partitions_come_page_by_page_while_they_change(f: &Fixture) 
         f.judge(claimed, at(2), judged).await;
     }
     let filter = Selection { state: Some(PartitionStatus::Failed.into()), ..Selection::default() };
-    let first = f.store.partitions_page(&filter, None, 4).await.expect("read");
+    let first = f.store.partitions_page(&filter, None, 4.into()).await.expect("read");
     let first: Vec<PartitionKey> = first.into_iter().map(|record| record.key).collect();
     assert_eq!(first, keys[..4]);
     f.change_all(super::partition_samples::RETRY, &first, at(3)).await;
-    let rest = f.store.partitions_page(&filter, first.last(), 100).await.expect("read");
+    let rest = f.store.partitions_page(&filter, first.last(), 100.into()).await.expect("read");
     let rest: Vec<PartitionKey> = rest.into_iter().map(|record| record.key).collect();
     assert_eq!(rest, keys[5..], "none is passed over because others were retried");
 }

@@ -15,8 +15,8 @@ use super::{
     samples::{at, operator},
 };
 use redrive_store::{
-    NewPipelineRun, PipelineAction, PipelineChange, SampleFinish, SampleWritten, Selection,
-    SourcePosition,
+    NewPipelineRun, PageLimit, PipelineAction, PipelineChange, SampleFinish, SampleWritten,
+    Selection, SourcePosition,
 };
 
 fn details(entry: &redrive_store::JournalEntry) -> Value {
@@ -33,7 +33,10 @@ pub async fn a_run_that_no_worker_could_finish_is_refused(f: &Fixture) {
         assert!(started.is_err(), "{:?}", new.stages);
     }
     let every = Selection::default();
-    let runs = f.store.pipeline_runs_page(&every, PipelineRunId(i64::MAX), 10).await;
+    let runs = f
+        .store
+        .pipeline_runs_page(&every, PipelineRunId(i64::MAX), PageLimit::from(10).newest_first())
+        .await;
     assert_eq!(runs.expect("read"), []);
 }
 
@@ -77,7 +80,7 @@ pub async fn a_pipeline_run_reads_back_as_it_was_given(f: &Fixture) {
 }
 
 // PIP-8
-pub async fn pipeline_runs_come_newest_first_and_filters_match_exactly(f: &Fixture) {
+pub async fn pipeline_runs_come_in_both_orders_and_filters_match_exactly(f: &Fixture) {
     let mut ids = Vec::new();
     for pipeline in ["p", "p%", "P", "p", "p_"] {
         let new = NewPipelineRun { pipeline: pipeline.to_owned(), ..new_run() };
@@ -91,7 +94,11 @@ pub async fn pipeline_runs_come_newest_first_and_filters_match_exactly(f: &Fixtu
             state: status.map(Into::into),
             ..Selection::default()
         };
-        let page = f.store.pipeline_runs_page(&filter, before, limit).await.expect("read");
+        let page = f
+            .store
+            .pipeline_runs_page(&filter, before, PageLimit::from(limit).newest_first())
+            .await
+            .expect("read");
         page.into_iter().map(|run| run.id).collect::<Vec<_>>()
     };
     let end = PipelineRunId(i64::MAX);
@@ -102,6 +109,9 @@ pub async fn pipeline_runs_come_newest_first_and_filters_match_exactly(f: &Fixtu
     assert_eq!(list(Some("p"), Some(PipelineStatus::Running), end, 9).await, [ids[0]]);
     assert_eq!(list(None, Some(PipelineStatus::Cancelled), end, 9).await, [ids[3]]);
     assert_eq!(list(Some(""), None, end, 9).await, []);
+    let oldest = f.store.pipeline_runs_page(&Selection::default(), ids[1], 2.into()).await;
+    let oldest: Vec<_> = oldest.expect("read").into_iter().map(|run| run.id).collect();
+    assert_eq!(oldest, ids[2..4]);
 }
 
 // PIP-5

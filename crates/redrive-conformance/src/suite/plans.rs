@@ -57,7 +57,7 @@ impl Fixture {
     /// A plan over all runs of the queue, with its list complete.
     pub(super) async fn plan(&self, action: PlanAction) -> PlanId {
         let all = Selection { queue: Some("q".to_owned()), ..Selection::default() };
-        let page = PageLimit { rows: 1_000, with_data: false };
+        let page = PageLimit::without_data(1_000);
         let runs = self.store.runs_page(&all, RunId(0), page).await.expect("read");
         let units: Vec<PlanUnit> = runs.into_iter().map(PlanUnit::Run).collect();
         self.plan_over(action, &units).await

@@ -1,7 +1,7 @@
 //! Submitting and reading runs.
 
 use jiff::SignedDuration;
-use redrive_core::{Epoch, RunId, RunStatus};
+use redrive_core::{Epoch, RunId, RunState, RunStatus};
 use serde_json::json;
 
 use super::{
@@ -9,7 +9,8 @@ use super::{
     samples::{at, claim_of, operator, passed, run},
 };
 use redrive_store::{
-    MAX_PAGE_BYTES, MAX_PAYLOAD_BYTES, NewRun, PageLimit, Selection, SubmittedRun,
+    MAX_PAGE_BYTES, MAX_PAYLOAD_BYTES, NewRun, PageLimit, PageOrder, Selection, StateFilter,
+    SubmittedRun,
 };
 
 pub async fn submitted_runs_get_ids_that_grow_with_their_order(f: &Fixture) {
@@ -112,19 +113,41 @@ pub async fn unknown_ids_are_left_out(f: &Fixture) {
     assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [id]);
 }
 
-pub async fn pages_cover_every_run_once(f: &Fixture) {
-    let new: Vec<_> =
-        (0..25).map(|n| run("q", "", at(0) + SignedDuration::from_secs(-n))).collect();
-    let ids = f.submit(&new, at(0)).await;
-    let (mut after, mut seen) = (RunId(0), Vec::new());
-    loop {
-        let page = f.store.runs_page(&Selection::default(), after, 10.into()).await.expect("read");
-        let Some(last) = page.last() else { break };
-        assert!(page.len() <= 10);
-        after = last.id;
-        seen.extend(page.into_iter().map(|run| run.id));
+impl Fixture {
+    /// The runs that match, read in pages of ten.
+    async fn listed_runs(&self, filter: &Selection, order: PageOrder) -> Vec<RunId> {
+        let (limit, mut seen) = (PageLimit::from(10).ordered(order), Vec::new());
+        loop {
+            let after = seen.last().copied().unwrap_or(RunId(order.start()));
+            let page = self.store.runs_page(filter, after, limit).await.expect("read");
+            assert!(page.len() <= 10);
+            if page.is_empty() {
+                return seen;
+            }
+            seen.extend(page.into_iter().map(|run| run.id));
+        }
     }
-    assert_eq!(seen, ids);
+}
+
+pub async fn pages_cover_every_run_once_in_both_orders(f: &Fixture) {
+    let new: Vec<_> =
+        (0..35).map(|n| run("q", "", at(0) + SignedDuration::from_secs(-n))).collect();
+    let ids = f.submit(&new, at(0)).await;
+    let claimed = f.claim(&claim_of(11, at(1))).await;
+    f.end(&claimed[0], at(2), passed()).await;
+    let states = RunState::ALL.map(|state| Some(StateFilter::from(state)));
+    let mut in_states = 0;
+    for state in states.into_iter().chain([None]) {
+        let filter = Selection { state, ..Selection::default() };
+        let mut seen = f.listed_runs(&filter, PageOrder::Descending).await;
+        seen.reverse();
+        assert_eq!(seen, f.listed_runs(&filter, PageOrder::Ascending).await, "{filter:?}");
+        match state {
+            Some(_) => in_states += seen.len(),
+            None => assert_eq!(seen, ids),
+        }
+    }
+    assert_eq!(in_states, ids.len(), "24 are ready, 10 are held and one has passed");
 }
 
 pub async fn pages_of_runs_are_bounded_in_bytes(f: &Fixture) {

@@ -24,7 +24,7 @@ impl CheckedUnit for ItemRecord {
     }
 
     async fn page(store: &dyn Store, after: i64) -> Result<Vec<Self>> {
-        store.items_page(&Selection::default(), ItemId(after), PAGE).await
+        store.items_page(&Selection::default(), ItemId(after), PAGE.into()).await
     }
 
     async fn find(store: &dyn Store, id: i64) -> Result<Option<Self>> {

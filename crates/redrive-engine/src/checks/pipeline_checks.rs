@@ -1,7 +1,7 @@
 //! Reads pipeline runs and counts their samples.
 
 use redrive_core::PipelineRunId;
-use redrive_store::{PipelineRunRecord, Result, Selection, Store};
+use redrive_store::{PageLimit, PipelineRunRecord, Result, Selection, Store};
 
 use crate::checks::{
     checker::{Finding, MAX_REREADS, Report},
@@ -12,7 +12,9 @@ use crate::checks::{
 pub(crate) async fn check_pipeline_runs(store: &dyn Store, report: &mut Report) -> Result<()> {
     let mut before = PipelineRunId(i64::MAX);
     loop {
-        let page = store.pipeline_runs_page(&Selection::default(), before, PAGE).await?;
+        let page = store
+            .pipeline_runs_page(&Selection::default(), before, PageLimit::from(PAGE).newest_first())
+            .await?;
         let Some(last) = page.last() else { return Ok(()) };
         before = last.id;
         for run in page {

@@ -164,7 +164,7 @@ impl Consumer {
         after: Option<&PartitionKey>,
         limit: u32,
     ) -> Result<Vec<(PartitionKey, Result<ReadablePartition, Unreadable>)>> {
-        let page = self.store.partitions_page(filter, after, limit).await?;
+        let page = self.store.partitions_page(filter, after, limit.into()).await?;
         Ok(page.into_iter().map(|record| (record.key.clone(), self.readable(record))).collect())
     }
 

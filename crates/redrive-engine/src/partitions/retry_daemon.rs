@@ -138,7 +138,7 @@ impl Daemon {
         let (mut tick, mut after) = (DaemonTick::default(), None);
         loop {
             let store = self.control.store();
-            let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
+            let page = store.partitions_page(&filter, after.as_ref(), PAGE.into()).await?;
             let Some(last) = page.last() else { return Ok(tick) };
             after = Some(last.key.clone());
             let is_last = page.len() < PAGE as usize;

@@ -44,7 +44,7 @@ impl SamplePages {
         if self.is_over || rows == 0 {
             return Ok(Vec::new());
         }
-        let limit = PageLimit { rows, with_data: self.with_data };
+        let limit = PageLimit { with_data: self.with_data, ..rows.into() };
         let page = self.store.samples_page(&self.filter, self.after, limit).await?;
         self.is_over = !limit.is_reached(&page);
         self.left = self.left.saturating_sub(page.len() as u64);

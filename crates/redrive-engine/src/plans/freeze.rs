@@ -165,14 +165,14 @@ async fn page(
     selection: &Selection,
     after: &mut PageEnd,
 ) -> Result<Option<Vec<PlanUnit>>> {
-    let limit = PageLimit { rows: PAGE, with_data: false };
+    let limit = PageLimit::without_data(PAGE);
     let units: Vec<PlanUnit> = match kind {
         UnitKind::Run => {
             let runs = store.runs_page(selection, RunId(after.id), limit).await?;
             runs.into_iter().map(PlanUnit::Run).collect()
         }
         UnitKind::Item => {
-            let items = store.items_page(selection, ItemId(after.id), PAGE).await?;
+            let items = store.items_page(selection, ItemId(after.id), limit).await?;
             items.into_iter().map(PlanUnit::Item).collect()
         }
         UnitKind::Sample => {
@@ -180,7 +180,7 @@ async fn page(
             samples.into_iter().map(PlanUnit::Sample).collect()
         }
         UnitKind::Partition => {
-            let page = store.partitions_page(selection, after.key.as_ref(), PAGE).await?;
+            let page = store.partitions_page(selection, after.key.as_ref(), limit).await?;
             page.into_iter().map(PlanUnit::Partition).collect()
         }
     };

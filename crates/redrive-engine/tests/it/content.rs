@@ -89,7 +89,7 @@ impl Post {
     }
 
     async fn items(&self) -> Vec<ItemRecord> {
-        self.store.items_page(&Default::default(), ItemId(0), 100).await.unwrap()
+        self.store.items_page(&Default::default(), ItemId(0), 100.into()).await.unwrap()
     }
 
     /// What arrived of an item.

@@ -95,7 +95,8 @@ impl World {
         let (settings, selection) = (PlanSettings::default(), "{}".to_owned());
         let plan = NewPlan { action, selection, settings, by: self.operator() };
         let id = self.store.create_plan(&plan).await.unwrap();
-        let all = self.store.partitions_page(&Selection::default(), None, 100).await.unwrap();
+        let all =
+            self.store.partitions_page(&Selection::default(), None, 100.into()).await.unwrap();
         let all = all.into_iter().map(PlanUnit::Partition);
         let units: Vec<_> = all.map(|unit| PlannedUnit::new(action, &unit)).collect();
         let _ = self.store.add_plan_units(id, &units).await.unwrap();

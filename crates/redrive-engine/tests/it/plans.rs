@@ -167,7 +167,7 @@ impl World {
     }
 
     async fn states(&self) -> BTreeMap<&'static str, usize> {
-        let page = PageLimit { rows: 10_000, with_data: false };
+        let page = PageLimit::without_data(10_000);
         let runs = self.store.runs_page(&Selection::default(), RunId(0), page).await.unwrap();
         let mut states = BTreeMap::new();
         runs.iter().for_each(|run| *states.entry(run.state().name()).or_default() += 1);
@@ -350,7 +350,7 @@ async fn the_outcome_of_the_last_of_many_pending_units_is_seen_soon() {
     // Nothing ends for so long that it is seldom looked for.
     pass(Duration::from_secs(600)).await;
     let newest = Selection { state: Some(RunState::Discovered.into()), ..Selection::default() };
-    let page = PageLimit { rows: 10_000, with_data: false };
+    let page = PageLimit::without_data(10_000);
     let runs = world.store.runs_page(&newest, RunId(0), page).await.unwrap();
     let last = runs.last().unwrap().id;
     world.store.cancel_runs(&[last], &world.operator()).await.unwrap();

@@ -22,6 +22,8 @@ pub struct ActionDeclaration<R: Changeable> {
     pub waiting_state: Option<StateFilter>,
     /// More units than this need a confirmation.
     pub confirm_above: usize,
+    /// Whether it stops or removes units.
+    pub is_destructive: bool,
     /// Whether pages offer it for all that match.
     pub is_for_all: fn(&Selection) -> bool,
     pub buttons: &'static [Button<R>],
@@ -103,6 +105,7 @@ impl<R: Changeable> ActionDeclaration<R> {
             states: &[],
             waiting_state: None,
             confirm_above: CONFIRM_ABOVE,
+            is_destructive: false,
             is_for_all: |_| false,
             buttons: &[],
             make,
@@ -129,6 +132,11 @@ impl<R: Changeable> ActionDeclaration<R> {
     /// Only operators do this, so they are always asked.
     pub(super) const fn always_confirmed(self) -> Self {
         Self { confirm_above: 0, ..self }
+    }
+
+    /// It stops or removes units.
+    pub(super) const fn destructive(self) -> Self {
+        Self { is_destructive: true, ..self }
     }
 
     pub(super) const fn for_all(self, is_for_all: fn(&Selection) -> bool) -> Self {

@@ -61,8 +61,8 @@ impl Resource for ItemRecord {
         after: Option<&ItemId>,
         limit: PageLimit,
     ) -> Result<Page<Self>> {
-        let after = after.copied().unwrap_or(ItemId(0));
-        let rows = ops.store().items_page(selection, after, limit.rows).await?;
+        let after = after.copied().unwrap_or(ItemId(limit.order.start()));
+        let rows = ops.store().items_page(selection, after, limit).await?;
         Ok(Page { has_more: rows.len() >= limit.rows as usize, rows })
     }
 
@@ -110,6 +110,7 @@ impl Changeable for ItemRecord {
         .command(DROP_HELP)
         .states(&[state("pending"), state("upload_giveup")])
         .always_confirmed()
+        .destructive()
         .buttons(&[Button::new("Drop", |item| ItemAction::Drop.allows(item.status))]),
         // `uploads mark` does these.
         Action::new("trust", "Note that the receiver vouches for acknowledged items", |_| {
@@ -123,6 +124,7 @@ impl Changeable for ItemRecord {
         })
         .states(&[state("uploaded")])
         .always_confirmed()
+        .destructive()
         .buttons(&[Button::new("Mark rejected", |item| ItemAction::Refuse.allows(item.status))]),
     ];
 

@@ -32,7 +32,7 @@ use std::{
 
 use redrive_core::Unit;
 use redrive_store::{
-    Operator, PageLimit, PlanAction, Result, Selection, SelectionTerm, StateFilter,
+    Operator, PageLimit, PageOrder, PlanAction, Result, Selection, SelectionTerm, StateFilter,
 };
 use serde::Serialize;
 
@@ -74,6 +74,8 @@ pub trait Resource: Serialize + Send + Sync + Sized + 'static {
     const STATES: &'static [(&'static str, StateFilter)];
     /// The state of a selection that names none.
     const STATE: Option<StateFilter> = None;
+    /// The order of lists that name none.
+    const ORDER: PageOrder = PageOrder::Ascending;
 
     fn id(&self) -> Self::Id;
 
@@ -91,7 +93,7 @@ pub trait Resource: Serialize + Send + Sync + Sized + 'static {
         true
     }
 
-    /// A page in the order of ids.
+    /// A page in the order of ids that the limit has, beyond `after` or from the start.
     fn page(
         ops: &Ops,
         selection: &Selection,

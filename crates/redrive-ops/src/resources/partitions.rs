@@ -81,7 +81,7 @@ impl Resource for PartitionView {
         let (mut rows, mut after) = (Vec::new(), after.cloned());
         let max = limit.rows as usize;
         loop {
-            let page = ops.store().partitions_page(selection, after.as_ref(), limit.rows).await?;
+            let page = ops.store().partitions_page(selection, after.as_ref(), limit).await?;
             let has_more = page.len() >= max;
             after = page.last().map(|last| last.key.clone());
             let mut meant = page.into_iter().filter(is_meant);

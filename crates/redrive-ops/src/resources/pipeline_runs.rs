@@ -1,7 +1,7 @@
 //! Runs of pipelines. They are started, resumed and cancelled one by one, so they have no actions here.
 
 use redrive_core::PipelineRunId;
-use redrive_store::{PageLimit, Result, Selection, SelectionTerm as Term, StateFilter};
+use redrive_store::{PageLimit, PageOrder, Result, Selection, SelectionTerm as Term, StateFilter};
 
 use super::{Column, ColumnKind as Kind, Page, Resource, column::text, state};
 use crate::{Ops, views::PipelineRunView, words::percent};
@@ -38,19 +38,20 @@ impl Resource for PipelineRunView {
         ("cancelled", state("cancelled")),
     ];
 
+    const ORDER: PageOrder = PageOrder::Descending;
+
     fn id(&self) -> PipelineRunId {
         self.id
     }
 
-    /// The newest first.
     async fn page(
         ops: &Ops,
         selection: &Selection,
         after: Option<&PipelineRunId>,
         limit: PageLimit,
     ) -> Result<Page<Self>> {
-        let before = after.copied().unwrap_or(PipelineRunId(i64::MAX));
-        let rows = ops.store().pipeline_runs_page(selection, before, limit.rows).await?;
+        let after = after.copied().unwrap_or(PipelineRunId(limit.order.start()));
+        let rows = ops.store().pipeline_runs_page(selection, after, limit).await?;
         let has_more = rows.len() >= limit.rows as usize;
         Ok(Page { rows: rows.iter().map(Self::from).collect(), has_more })
     }

@@ -64,7 +64,7 @@ impl Resource for RunRecord {
         after: Option<&RunId>,
         limit: PageLimit,
     ) -> Result<Page<Self>> {
-        let after = after.copied().unwrap_or(RunId(0));
+        let after = after.copied().unwrap_or(RunId(limit.order.start()));
         let rows = ops.store().runs_page(selection, after, limit).await?;
         Ok(Page { has_more: limit.is_reached(&rows), rows })
     }
@@ -101,6 +101,7 @@ impl Changeable for RunRecord {
         Action::new("cancel", "Cancel runs, including those in progress", |_| RunAction::Cancel)
             .command(CANCEL_HELP)
             .states(&[state("discovered"), state("processing"), state("error")])
+            .destructive()
             .for_all(|_| true)
             .buttons(&[Button::new("Cancel", |run| run.state().apply(RunEvent::Cancel).is_ok())]),
     ];

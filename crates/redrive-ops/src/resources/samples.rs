@@ -53,7 +53,7 @@ impl Resource for SampleView {
         after: Option<&SampleId>,
         limit: PageLimit,
     ) -> Result<Page<Self>> {
-        let after = after.copied().unwrap_or(SampleId(0));
+        let after = after.copied().unwrap_or(SampleId(limit.order.start()));
         let rows = ops.store().samples_page(selection, after, limit).await?;
         let has_more = limit.is_reached(&rows);
         Ok(Page { rows: rows.into_iter().map(Self::from).collect(), has_more })

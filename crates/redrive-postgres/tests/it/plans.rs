@@ -81,18 +81,26 @@ fn query(name: &str) -> &'static SqlQuery {
     QUERIES.iter().find(|query| query.name() == name).unwrap()
 }
 
-/// `NAME where CONDITION` is a query over a selection.
-pub(crate) async fn prepare(raw: &Client, name: &str) {
+/// The name of a query, and its selection. See [`prepare`].
+fn parts(name: &str) -> (&str, &str) {
     let (name, selection) = name.split_once(" where ").unwrap_or((name, "true"));
+    (name.strip_prefix("newest ").unwrap_or(name), selection)
+}
+
+/// `NAME where CONDITION` is a query over a selection, `newest NAME` one in descending order.
+pub(crate) async fn prepare(raw: &Client, name: &str) {
+    let (beyond, order) = if name.starts_with("newest ") { ("<", "DESC") } else { (">", "ASC") };
+    let (name, selection) = parts(name);
     let runs = if selection == "true" { "redrive.runs" } else { "redrive.run_states" };
     let sql = query(name).sql().replace("{selection}", selection).replace("{runs}", runs);
+    let sql = sql.replace("{beyond}", beyond).replace("{order}", order);
     raw.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
 }
 
 /// The plan that is kept for a statement. Its values make no difference to it.
 async fn plan(raw: &Client, name: &str) -> String {
     prepare(raw, name).await;
-    let (name, _) = name.split_once(" where ").unwrap_or((name, ""));
+    let (name, _) = parts(name);
     let nulls = vec!["NULL"; query(name).parameters().len()].join(", ");
     let values = if nulls.is_empty() { nulls } else { format!("({nulls})") };
     let explain = format!("EXPLAIN (COSTS OFF) EXECUTE {name} {values}");
@@ -186,6 +194,7 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("lock_ready_runs", &["using runs_pkey", "using ready_runs_key"]),
                 ("moving_runs", &["using runs_pkey", states, "ready_runs_key", "due_runs_key"]),
                 ("runs_page", &["using runs_pkey"]),
+                ("newest runs_page", &["Backward using runs_pkey"]),
                 ("states_of_runs", &["runs_pkey"]),
                 ("retry_runs", &["Index Cond: (id = named", "TID Cond: (ctid = named"]),
                 ("restore_runs", &["Index Cond: (id = named", "TID Cond: (ctid = named"]),
@@ -195,6 +204,7 @@ async fn rows_are_found_by_their_keys_whatever_the_size_of_the_table() {
                 ("named_items", &["items_upload_group_name_name_key", "(name = requested.name)"]),
                 ("increment_upload_attempts", &["Index Cond: (id = $1)"]),
                 ("items_page", &["using items_pkey"]),
+                ("newest items_page", &["Backward using items_pkey"]),
                 ("item_counts", &["items"]),
             ],
         )
@@ -339,9 +349,12 @@ async fn groups_are_found_by_their_keys_whatever_the_size_of_the_table() {
 async fn a_page_of_partitions_is_read_in_order_and_no_further() {
     for count in [300, 30_000] {
         let raw = filled(count).await;
-        for name in
-            ["partitions_page", "partitions_page where state.status = 'failed'", "partitions_by_id"]
-        {
+        for name in [
+            "partitions_page",
+            "newest partitions_page",
+            "partitions_page where state.status = 'failed'",
+            "partitions_by_id",
+        ] {
             let plan = plan(&raw, name).await;
             assert!(!plan.contains("Sort"), "{name} with {count} partitions:\n{plan}");
         }

@@ -83,6 +83,7 @@ async fn every_statement_fits_the_schema() {
     for query in QUERIES {
         let name = query.name();
         let sql = query.sql().replace("{selection}", "true").replace("{runs}", "redrive.runs");
+        let sql = sql.replace("{beyond}", "<").replace("{order}", "DESC");
         let prepared = raw.prepare(&sql).await;
         let prepared =
             prepared.unwrap_or_else(|error| panic!("{name}: {}", error.as_db_error().unwrap()));

@@ -60,7 +60,7 @@ pub(super) async fn list_page<R: Resource>(
 ) -> Result<ListPage<R>, ProblemDetails> {
     let mut page = PageBuilder::new(params.limit, params.after.clone())?;
     while let Some((after, rows)) = page.next_read() {
-        let limit = PageLimit { rows, with_data: params.with_data };
+        let limit = PageLimit { rows, with_data: params.with_data, order: R::ORDER };
         let found = R::page(&app.ops, &params.selection, after.as_ref(), limit).await?;
         page.add(found.rows, found.has_more, R::id, |row| row);
     }

@@ -101,10 +101,10 @@ async fn newest_month(app: &App, selection: &Selection) -> Result<Month, Problem
     let this = Month::of(now);
     let first = LogicalDate::try_from(this.first).ok();
     let recent = Selection { since: any.since.max(first), ..any.clone() };
-    if !app.ops.store().partitions_page(&recent, None, 1).await?.is_empty() {
+    if !app.ops.store().partitions_page(&recent, None, 1.into()).await?.is_empty() {
         return Ok(this);
     }
-    let any = app.ops.store().partitions_page(&any, None, ROWS).await?;
+    let any = app.ops.store().partitions_page(&any, None, ROWS.into()).await?;
     let newest = any.iter().map(|partition| partition.key.logical_date().date()).max();
     Ok(newest.map_or(this, Month::of))
 }

@@ -5,11 +5,16 @@ use rusqlite::{Connection, params_from_iter, types::Null};
 
 use crate::scratch::Scratch;
 
-/// The steps of a query's plan; `NAME where CONDITION` is a query over a selection.
+/// The steps of a query's plan; `NAME where CONDITION` is a query over a selection, `newest NAME` one in descending order.
 fn plan(connection: &Connection, name: &str) -> Vec<String> {
     let (name, selection) = name.split_once(" where ").unwrap_or((name, "true"));
+    let (name, beyond, order) = match name.strip_prefix("newest ") {
+        Some(name) => (name, "<", "DESC"),
+        None => (name, ">", "ASC"),
+    };
     let (_, sql) = QUERIES.iter().find(|(known, _)| *known == name).unwrap();
     let sql = sql.replace("{selection}", selection);
+    let sql = sql.replace("{beyond}", beyond).replace("{order}", order);
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let unset = params_from_iter(vec![Null; statement.parameter_count()]);
     let steps = statement.query_map(unset, |row| row.get(3)).unwrap();
@@ -175,10 +180,12 @@ fn reads_go_by_their_index() {
     check("paused_queues", &["sqlite_autoindex_paused_queues_1"]);
     check("runs_by_id", &["SEARCH runs USING INTEGER PRIMARY KEY"]);
     check("runs_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
+    check("newest runs_page", &["INTEGER PRIMARY KEY (rowid<?)"]);
     check("idempotent_runs", &["runs_idempotency"]);
     check("items_by_id", &["SEARCH items USING INTEGER PRIMARY KEY"]);
     check("pending_items", &["items_pending (upload=? AND group_name=? AND id>?)"]);
     check("items_page", &["INTEGER PRIMARY KEY (rowid>?)"]);
+    check("newest items_page", &["INTEGER PRIMARY KEY (rowid<?)"]);
     check("item_counts", &["(upload=? AND group_name=?)"]);
     check("group_holder", &["(upload=? AND group_name=?)"]);
     check("named_items", &["(upload=? AND group_name=? AND name=?)"]);
@@ -303,7 +310,7 @@ fn pipeline_runs_are_found_by_their_keys() {
     check("expired_feed_leases", &["pipeline_runs_held (id>?)"]);
     check("next_feed_lease_end", &["pipeline_runs_held"]);
     check("end_feed_leases_of_other_boots", &["pipeline_runs_held"]);
-    check("pipeline_runs_page", &["INTEGER PRIMARY KEY (rowid<?)"]);
+    check("newest pipeline_runs_page", &["INTEGER PRIMARY KEY (rowid<?)"]);
 }
 
 // PLN-1, PLN-3

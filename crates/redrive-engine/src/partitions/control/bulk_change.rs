@@ -107,7 +107,7 @@ impl<'a> Sweep<'a> {
             }
             Remaining::Matching { filter, after } => {
                 let store = self.control.store();
-                let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
+                let page = store.partitions_page(&filter, after.as_ref(), PAGE.into()).await?;
                 let Some(last) = page.last() else { return Ok(None) };
                 let next = (page.len() >= PAGE as usize).then(|| last.key.clone());
                 let (action, now) = (self.command.action, self.command.audit.by.at);
@@ -128,7 +128,8 @@ impl<'a> Sweep<'a> {
     async fn read_pending(&mut self, filter: Selection) -> Result<Vec<SweepTarget>> {
         let filter = Selection { state: Some(PartitionStatus::Pending.into()), ..filter };
         let store = self.control.store();
-        let mut page = store.partitions_page(&filter, None, MAX_PENDING_LISTED + 1).await?;
+        let mut page =
+            store.partitions_page(&filter, None, (MAX_PENDING_LISTED + 1).into()).await?;
         self.more_pending = page.len() > MAX_PENDING_LISTED as usize;
         page.truncate(MAX_PENDING_LISTED as usize);
         Ok(page.into_iter().map(|record| SweepTarget::Found(Box::new(record))).collect())

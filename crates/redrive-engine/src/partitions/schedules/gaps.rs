@@ -76,7 +76,7 @@ async fn gone_days(
     };
     let (mut gone, mut after) = (HashSet::new(), None);
     loop {
-        let page = store.partitions_page(&filter, after.as_ref(), PAGE).await?;
+        let page = store.partitions_page(&filter, after.as_ref(), PAGE.into()).await?;
         let Some(last) = page.last() else { return Ok(gone) };
         after = Some(last.key.clone());
         let of_page = page.iter().filter(|it| Unreadable::of(it, rules, now) == Unreadable::Gone);

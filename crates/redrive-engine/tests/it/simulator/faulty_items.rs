@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redrive_core::ItemId;
 use redrive_store::{
     AddedItem, ClaimedGroup, GatePass, GroupClaim, ItemAdmission, ItemCounts, ItemGroup, ItemMove,
-    ItemRecord, Items, JournalEntry, NewItem, Operator, Result, Selection, Written,
+    ItemRecord, Items, JournalEntry, NewItem, Operator, PageLimit, Result, Selection, Written,
 };
 
 use super::faulty_store::FaultyStore;
@@ -23,7 +23,7 @@ impl Items for FaultyStore {
         &self,
         filter: &Selection,
         after: ItemId,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<ItemRecord>> {
         self.call("items_page", self.inner.items_page(filter, after, limit)).await
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use redrive_core::{Cause, DateRange, LogicalDate, PartitionId, PartitionKey, PartitionStatus};
 use redrive_store::{
-    AuditContext, Backlog, ClaimedPartition, LeaseRef, NamedPartition, PartitionAction,
+    AuditContext, Backlog, ClaimedPartition, LeaseRef, NamedPartition, PageLimit, PartitionAction,
     PartitionChange, PartitionClaim, PartitionCount, PartitionFinish, PartitionRecord,
     PartitionSeries, PartitionVerdict, Partitions, Result, Selection, Written,
 };
@@ -86,7 +86,7 @@ impl Partitions for FaultyStore {
         &self,
         filter: &Selection,
         after: Option<&PartitionKey>,
-        limit: u32,
+        limit: PageLimit,
     ) -> Result<Vec<PartitionRecord>> {
         self.call("partitions_page", self.inner.partitions_page(filter, after, limit)).await
     }

@@ -29,10 +29,10 @@ impl Pipelines for FaultyStore {
     async fn pipeline_runs_page(
         &self,
         filter: &Selection,
-        before: PipelineRunId,
-        limit: u32,
+        after: PipelineRunId,
+        limit: PageLimit,
     ) -> Result<Vec<PipelineRunRecord>> {
-        self.call("pipeline_runs_page", self.inner.pipeline_runs_page(filter, before, limit)).await
+        self.call("pipeline_runs_page", self.inner.pipeline_runs_page(filter, after, limit)).await
     }
 
     async fn change_pipeline_run(

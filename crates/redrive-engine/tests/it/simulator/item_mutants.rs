@@ -25,7 +25,7 @@ impl Mutant {
         if self.breaks(Rule::AcknowledgedIsDone) {
             let status = Some(ItemStatus::Uploaded);
             let filter = Selection { state: status.map(Into::into), ..Selection::default() };
-            items.extend(store.items_page(&filter, after, limit).await?);
+            items.extend(store.items_page(&filter, after, limit.into()).await?);
         }
         Ok(items)
     }

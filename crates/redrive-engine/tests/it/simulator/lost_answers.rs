@@ -103,7 +103,7 @@ async fn each_sending_is_in_the_ledger_once_though_answers_of_the_store_get_lost
 
     let mut received: BTreeMap<String, usize> = BTreeMap::new();
     web.seen().iter().for_each(|seen| *received.entry(name_of(seen)).or_default() += 1);
-    let items = store.items_page(&Selection::default(), ItemId(0), 100).await.unwrap();
+    let items = store.items_page(&Selection::default(), ItemId(0), 100.into()).await.unwrap();
     let mut written = BTreeMap::new();
     for item in items {
         let unit = UnitRow::new(UnitKind::Item, item.id.0);

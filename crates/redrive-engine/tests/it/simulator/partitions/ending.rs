@@ -43,7 +43,7 @@ impl Lived {
         mut problems: Vec<String>,
     ) -> Self {
         let all = Selection::default();
-        let partitions = store.partitions_page(&all, None, MAX_PAGE).await.unwrap();
+        let partitions = store.partitions_page(&all, None, MAX_PAGE.into()).await.unwrap();
         let start = LedgerPlace::start();
         let ledger = store.ledger_page(UnitKind::Partition, &start, MAX_PAGE).await.unwrap();
         let journal = store.journal_page(&JournalFilter::default(), 0, MAX_PAGE).await.unwrap();

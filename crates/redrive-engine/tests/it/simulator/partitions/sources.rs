@@ -146,5 +146,5 @@ impl Sources {
 }
 
 async fn all(ground: &Ground) -> Vec<PartitionRecord> {
-    ground.store.partitions_page(&Selection::default(), None, MAX_PAGE).await.unwrap()
+    ground.store.partitions_page(&Selection::default(), None, MAX_PAGE.into()).await.unwrap()
 }

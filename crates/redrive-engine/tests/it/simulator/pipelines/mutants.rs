@@ -2,8 +2,8 @@
 
 use redrive_core::{Decision, PipelineStatus};
 use redrive_store::{
-    ClaimedSample, Result, SampleClaim, SampleCompletion, SampleFinish, SampleWritten, Selection,
-    Store, UnitKind,
+    ClaimedSample, PageLimit, Result, SampleClaim, SampleCompletion, SampleFinish, SampleWritten,
+    Selection, Store, UnitKind,
 };
 
 use super::{
@@ -36,7 +36,8 @@ impl Mutant {
         let status = Some(PipelineStatus::Cancelled);
         let filter = Selection { state: status.map(Into::into), ..Selection::default() };
         let newest = redrive_core::PipelineRunId(i64::MAX);
-        let stopped = store.pipeline_runs_page(&filter, newest, 10).await?;
+        let stopped =
+            store.pipeline_runs_page(&filter, newest, PageLimit::from(10).newest_first()).await?;
         for run in &stopped {
             let sql = "UPDATE pipeline_runs SET status = 'running', ended_at = NULL WHERE id = ?1";
             self.execute(sql, [run.id.0]);

@@ -248,7 +248,8 @@ impl SimulatedItems {
         }
         problems.extend(self.lost_without_trouble(&ground.log.events()));
         problems.extend(lost_workers(&*ground.store).await);
-        let items = ground.store.items_page(&Selection::default(), ItemId(0), 1_000).await.unwrap();
+        let items =
+            ground.store.items_page(&Selection::default(), ItemId(0), 1_000.into()).await.unwrap();
         let seen = std::mem::take(&mut *self.receiver.seen.lock().unwrap());
         for item in items {
             let id = item.id;
