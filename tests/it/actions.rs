@@ -82,17 +82,17 @@ fn every_declared_action_is_a_command_a_route_a_link_and_a_button() {
 
 // PAR-8, FIX-4
 #[test]
-fn a_button_respects_missing_raw_data_and_offers_the_flag_for_it() {
+fn a_button_respects_missing_raw_data_and_leads_to_the_flag_for_it() {
     let fair = Fair::on_sqlite("");
     let server = fair.serve(&[]);
     std::fs::remove_dir_all(fair.shop.folder.path().join("raw")).unwrap();
     let body = "ids=ads%2F1234%2Fdaily%2F2026-11-01";
     let (status, page) = send(server.address, "POST", "/partitions/act/reprocess", FORM, body);
-    assert!(status == 200 && page.contains("1 refused"), "{page}");
-    let link = "/partitions/preview?ids=ads%2F1234%2Fdaily%2F2026-11-01&amp;action=reprocess&amp;force=true"
-        .replace("2026-11-01", "2026%2D11%2D01");
-    assert!(page.contains(&link), "{page}");
-    let preview = server.text(&link.replace("&amp;", "&"));
+    assert!(status == 303 && page.is_empty(), "{page}");
+    let path = format!("/partitions/preview?action=reprocess&{body}");
+    let preview = server.text(&path);
+    assert!(preview.contains("1 refused") && preview.contains("name=\"force\""), "{preview}");
+    let preview = server.text(&format!("{path}&force=true"));
     let confirmed = preview.contains("Reprocess 1 partition now");
     assert!(confirmed && preview.contains("name=\"force\" value=\"true\""), "{preview}");
 }

@@ -62,7 +62,6 @@ fn a_person_sees_what_failed_retries_it_and_watches_it_become_good() {
     browser.write("form[action='/partitions/act/retry'] input[name=reason]", "the quota is back");
     browser.click("form[action='/partitions/act/retry'] button");
     browser.wait_for("main", "1 done");
-    browser.follow("Back");
     browser.wait_for("h1", "pending");
     browser.wait_for("main", "the quota is back");
     browser.wait_for("#live", "live");
@@ -89,8 +88,8 @@ fn a_person_finds_a_cause_marks_it_and_brings_all_its_units_back() {
     browser.wait_for("main", "Nothing has been done yet. 2 would be done.");
     browser.write("input[name=reason]", "the form is new");
     browser.click("button.primary");
-    browser.wait_for("main", "2 done");
-    browser.follow("Back");
+    browser.wait_for("h1", "Plan 1: Retry 2 runs");
+    browser.click("main a[href^='/causes/']");
     browser.wait_for("h1", "Cause 65");
     browser.write("textarea[name=note]", "an old form");
     browser.write("input[name=ticket]", "OPS-7");
@@ -104,8 +103,7 @@ fn a_person_finds_a_cause_marks_it_and_brings_all_its_units_back() {
     browser.open("/runs/1");
     browser.write("form[action='/runs/act/note'] textarea", "seen in the browser");
     browser.click("form[action='/runs/act/note'] button");
-    browser.wait_for("main", "1 done");
-    browser.follow("Back");
+    browser.wait_for("main", "Note: 1 done.");
     browser.wait_for("main", "seen in the browser");
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -125,7 +123,7 @@ fn a_person_brings_dead_letters_back_after_a_look_at_what_would_happen() {
     assert_eq!(server.get("/v1/dead-letters")["items"].as_array().unwrap().len(), 6);
     browser.write("input[name=reason]", "new sacks");
     browser.click("button.primary");
-    browser.wait_for("main", "6 done");
+    browser.wait_for("h1", "Plan 1: Reprocess 6 samples");
     assert_eq!(server.get("/v1/dead-letters")["items"].as_array().unwrap().len(), 0);
     browser.open("/journal");
     browser.wait_for("main", "new sacks");
@@ -188,7 +186,7 @@ fn people_sign_in_and_see_as_much_as_their_token_allows() {
     browser.look(1280, "light");
     browser.open("/runs");
     browser.wait_for("h1", "Sign in");
-    assert_eq!(browser.place(), "/login", "without a token nothing is shown");
+    assert_eq!(browser.place(), "/login?next=%2Fruns", "without a token nothing is shown");
     browser.picture("login");
     let sign_in = |token: &str| {
         browser.write("input[name=token]", token);
@@ -197,7 +195,7 @@ fn people_sign_in_and_see_as_much_as_their_token_allows() {
     sign_in("something else entirely");
     browser.wait_for("main", "wrong token");
     sign_in(viewer);
-    browser.wait_for("h1", "Overview");
+    browser.wait_for("h1", "Runs");
     browser.open("/runs/2");
     browser.wait_for("h1", "given up");
     assert!(!browser.has("form[action='/runs/act/retry']"), "a viewer has no buttons");
@@ -242,12 +240,11 @@ fn without_scripts_everything_works_but_pages_do_not_change_by_themselves() {
     browser.open("/partitions/ads/1234/daily/2026-11-02");
     browser.click("form[action='/partitions/act/retry'] button");
     browser.wait_for("main", "1 done");
-    browser.follow("Back");
     browser.wait_for("#live", "as of now");
     browser.open("/dead-letters");
     browser.follow("Reprocess all that match");
     browser.click("button.primary");
-    browser.wait_for("main", "6 done");
+    browser.wait_for("h1", "Reprocess 6 samples");
     browser.open("/partitions/preview?action=retry&source=ads");
     browser.click("input[name=clear_terminal]");
     browser.click("form.options button");

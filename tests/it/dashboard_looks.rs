@@ -28,7 +28,7 @@ const FOCUSED: &str = "
 const UNSEEN_FOCUS: &str = "
     document.querySelectorAll('details').forEach((it) => { it.open = true; });
     const reached = document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, textarea');
-    return [...reached].filter((it) => {
+    return [...reached].filter((it) => it.checkVisibility()).filter((it) => {
         it.focus();
         const style = getComputedStyle(it);
         return document.activeElement !== it || style.outlineStyle === 'none' || parseFloat(style.outlineWidth) < 2;

@@ -30,6 +30,7 @@ mod consume;
 mod daemon;
 mod daemon_year;
 mod dashboard;
+mod dashboard_keys;
 mod dashboard_looks;
 mod db;
 mod deploying;

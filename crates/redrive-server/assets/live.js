@@ -8,7 +8,7 @@
   // The session has ended, or its token was changed.
   const showSignIn = () => {
     const link = document.createElement("a");
-    link.href = "/login";
+    link.href = "/login?next=" + encodeURIComponent(location.pathname + location.search);
     link.textContent = "sign in again";
     if (state) state.replaceChildren(link);
   };
@@ -35,7 +35,8 @@
   // What a form is for: its action and the hidden fields, such as the id of a run.
   const purpose = (part) => {
     const hidden = [...part.querySelectorAll("input[type=hidden]")].map(({ name, value }) => [name, value]);
-    return JSON.stringify([part.nodeName, part.getAttribute("action"), part.getAttribute("name"), hidden]);
+    const box = part.type === "checkbox" ? part.value : null;
+    return JSON.stringify([part.nodeName, part.getAttribute("action"), part.getAttribute("name"), box, hidden]);
   };
   const hasPart = (node, part) => node.nodeType === Node.ELEMENT_NODE
     && [node, ...node.querySelectorAll(part.nodeName)].some((other) => purpose(other) === purpose(part));
@@ -73,7 +74,22 @@
     });
     patchRange(old, before.slice(oldFrom), after.slice(freshFrom), null);
   };
+  // Rows with keys stay with their units while others come and go, so that no row moves from under the focus.
+  const patchRows = (parent, before, after, next) => {
+    const known = new Map(before.map((row) => [row.dataset.key, row]));
+    let at = before.length ? before[0] : next;
+    for (const row of after) {
+      const old = known.get(row.dataset.key);
+      if (!old || !old.isConnected) { parent.insertBefore(row, at); continue; }
+      while (at !== old) { const gone = at; at = at.nextSibling; gone.remove(); }
+      at = old.nextSibling;
+      patch(old, row);
+    }
+    while (at !== next) { const gone = at; at = at.nextSibling; gone.remove(); }
+  };
+  const areRows = (nodes) => nodes.every((node) => node.nodeName === "TR" && node.dataset.key);
   const patchRange = (parent, before, after, next) => {
+    if (before.length && after.length && areRows([...before, ...after])) { patchRows(parent, before, after, next); return; }
     after.forEach((node, index) => { if (index < before.length) patch(before[index], node); else parent.insertBefore(node, next); });
     before.slice(after.length).forEach((node) => node.remove());
   };

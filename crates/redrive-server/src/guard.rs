@@ -8,11 +8,12 @@ use std::{
 
 use axum::{
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Redirect, Response},
 };
 
+use percent_encoding::percent_decode_str;
 use redrive_core::Message;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     app::App,
     client_address::ClientAddress,
     connections::MAX_HEAD_BYTES,
-    pages,
+    pages::{self, NOTICE, Notice},
     problem::ProblemDetails,
     problem_kind::ProblemKind,
 };
@@ -62,6 +63,8 @@ pub(crate) struct Caller {
     /// The session that the browser sent, also one that has ended.
     pub(crate) session: Option<String>,
     pub(crate) client: ClientAddress,
+    /// What the action did that led here.
+    pub(crate) notice: Option<Notice>,
     /// The version of the overview when the request arrived. The response is no older.
     pub(crate) version: u64,
 }
@@ -146,6 +149,9 @@ pub(crate) async fn guard(
     let back = wants_html(&request).then(|| page_before(&request));
     let response = match guard.authorize(&request) {
         Ok(caller) => {
+            if caller.notice.is_some() {
+                *request.uri_mut() = without_notice(request.uri());
+            }
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(guard.app.limits);
             next.run(request).await
@@ -179,10 +185,32 @@ fn page_before(request: &Request) -> String {
     let referer = text(headers, &header::REFERER).and_then(|from| from.split_once("://"));
     let page = referer.and_then(|(_, rest)| rest.strip_prefix(host));
     let asked = request.uri().path_and_query().map_or("", |asked| asked.as_str());
-    let is_path =
-        |page: &str| page.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
-    let is_other = |page: &&str| is_path(page) && *page != asked;
+    let is_other = |page: &&str| is_local(page) && *page != asked;
     page.filter(is_other).unwrap_or(pages::list_of(request.uri().path())).to_owned()
+}
+
+/// Whether an address is a path of this server: a browser is sent to no other.
+pub(crate) fn is_local(page: &str) -> bool {
+    page.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']))
+        && page.chars().all(|c| c.is_ascii_graphic())
+}
+
+fn notice(request: &Request) -> Option<Notice> {
+    let value = request.uri().query()?.split('&').find_map(notice_value)?;
+    Notice::read(&percent_decode_str(value).decode_utf8().ok()?)
+}
+
+fn notice_value(pair: &str) -> Option<&str> {
+    pair.strip_prefix(NOTICE)?.strip_prefix('=')
+}
+
+/// The address of the page itself, which refuses parameters that it does not know.
+fn without_notice(uri: &Uri) -> Uri {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let pairs: Vec<&str> = pairs.filter(|pair| notice_value(pair).is_none()).collect();
+    let sign = if pairs.is_empty() { "" } else { "?" };
+    let page = format!("{}{sign}{}", uri.path(), pairs.join("&"));
+    page.parse().unwrap_or_else(|_| uri.clone())
 }
 
 /// Replaces a problem with an HTML page.
@@ -224,6 +252,7 @@ impl Guard {
             is_browser: headers.contains_key(SEC_FETCH_SITE),
             session: credentials.session().map(str::to_owned),
             client,
+            notice: notice(request),
             version: self.app.watch.version(),
         };
         let caller = match token {
@@ -238,7 +267,7 @@ impl Guard {
                     return refuse(problem);
                 }
                 if !is_open(path) {
-                    return Err(Box::new(unauthorized(path, &credentials)));
+                    return Err(Box::new(unauthorized(request, &credentials)));
                 }
                 caller(Role::Viewer, Identity::Anonymous)
             }
@@ -370,8 +399,9 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A browser is redirected to the login page; a program gets a `401`.
-fn unauthorized(path: &str, credentials: &Credentials) -> Response {
+/// A browser is redirected to the login page, which leads to the page that was requested; a program gets a `401`.
+fn unauthorized(request: &Request, credentials: &Credentials) -> Response {
+    let path = request.uri().path();
     if path.starts_with("/v1/") || path == "/metrics" || path == "/openapi.json" {
         let what = match credentials {
             Credentials::None => "a token is required: `Authorization: Bearer TOKEN`",
@@ -383,5 +413,7 @@ fn unauthorized(path: &str, credentials: &Credentials) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         return response;
     }
-    Redirect::to("/login").into_response()
+    let page = request.uri().path_and_query().map_or(path, |page| page.as_str());
+    let page = if is_safe(request.method()) { page } else { pages::list_of(path) };
+    Redirect::to(&pages::login_address(page)).into_response()
 }

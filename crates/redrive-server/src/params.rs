@@ -1,13 +1,13 @@
 //! Parameters of lists and actions: of a query, a form or a JSON body, all read by the declaration of a resource.
 
 use redrive_ops::{ActionOptions, Changeable, Resource, TermText};
-use redrive_store::{Selection, SelectionTerm};
+use redrive_store::{PageOrder, Selection, SelectionTerm};
 use serde_json::Value;
 
 use crate::{api::PlanApplyRequest, problem::ProblemDetails};
 
-/// The parameter of a list on a page besides its selection.
-pub(crate) const OF_PAGES: &[&str] = &["after"];
+/// The parameters of a list on a page besides its selection.
+pub(crate) const OF_PAGES: &[&str] = &["after", "before", "last", "order"];
 /// The parameters of a list besides its selection.
 pub(crate) const OF_LISTS: &[&str] = &["limit", "after"];
 /// Of a list whose rows have data that is left out unless asked.
@@ -22,6 +22,14 @@ pub(crate) fn of_action<R: Changeable>(name: &str) -> Vec<&'static str> {
     let of_plan = ["canary", "pace", "ramp", "abort_if"];
     let own = options.iter().map(|option| option.name);
     of_all.into_iter().chain(of_plan).chain(own).collect()
+}
+
+/// The name of an order.
+pub(crate) fn order_name(order: PageOrder) -> &'static str {
+    match order {
+        PageOrder::Ascending => "asc",
+        PageOrder::Descending => "desc",
+    }
 }
 
 /// Names and values as they came.
@@ -43,6 +51,13 @@ pub(crate) struct Params<R: Resource> {
     pub(crate) reason: Option<String>,
     pub(crate) limit: Option<u32>,
     pub(crate) after: Option<R::Id>,
+    /// The page that ends before this unit.
+    pub(crate) before: Option<R::Id>,
+    /// The last page.
+    pub(crate) last: bool,
+    pub(crate) order: Option<PageOrder>,
+    /// The query of the list whose rows were selected.
+    pub(crate) list: Option<String>,
     pub(crate) with_data: bool,
     pub(crate) newest: bool,
 }
@@ -63,6 +78,10 @@ impl<R: Resource> Params<R> {
             reason: None,
             limit: None,
             after: None,
+            before: None,
+            last: false,
+            order: None,
+            list: None,
             with_data: false,
             newest: false,
         };
@@ -90,6 +109,16 @@ impl<R: Resource> Params<R> {
         match name {
             "ids" => self.ids.push(id::<R>(name, value)?),
             "after" => self.after = Some(id::<R>(name, value)?),
+            "list" if value.chars().all(|c| c.is_ascii_graphic()) => {
+                self.list = Some(value.to_owned())
+            }
+            "before" => self.before = Some(id::<R>(name, value)?),
+            "last" => self.last = flag(name, value)?,
+            "order" => {
+                let orders = [PageOrder::Ascending, PageOrder::Descending];
+                let order = orders.into_iter().find(|order| order_name(*order) == value);
+                self.order = Some(order.ok_or_else(|| invalid(name, value).allowed("asc, desc"))?);
+            }
             "limit" => self.limit = Some(parsed(name, value, "a number")?),
             "data" => self.with_data = flag(name, value)?,
             "newest" => self.newest = flag(name, value)?,
@@ -115,6 +144,7 @@ impl<R: Resource> Params<R> {
         fields.extend(self.all.then(|| ("all", "true".to_owned())));
         fields.extend(self.options.given());
         fields.extend(self.ids.iter().map(|id| ("ids", id.to_string())));
+        fields.extend(self.list.clone().map(|list| ("list", list)));
         fields
     }
 }
@@ -171,6 +201,12 @@ pub(crate) fn of_json(body: Value) -> Result<Pairs, ProblemDetails> {
         }
     }
     Ok(pairs)
+}
+
+/// Takes the value of a parameter that is read by itself.
+pub(crate) fn take(pairs: &mut Pairs, name: &str) -> Option<String> {
+    let at = pairs.iter().position(|(given, _)| given == name)?;
+    Some(pairs.remove(at).1)
 }
 
 /// The fields of a form that are filled in.

@@ -48,7 +48,7 @@ pub(crate) struct BulkOutcome {
     pub(crate) done: u64,
     /// Units that are as requested without a change.
     already: u64,
-    refused: u64,
+    pub(crate) refused: u64,
     /// Refused units that an option of the action allows.
     #[serde(skip)]
     pub(crate) overridable: u64,

@@ -6,7 +6,10 @@ use axum::{
 };
 use maud::{Markup, html};
 use redrive_core::{SampleId, SampleStatus};
-use redrive_ops::{ExplainTarget, Explanation, views::SampleView};
+use redrive_ops::{
+    ExplainTarget, Explanation,
+    views::{OverviewView, SampleView},
+};
 use redrive_store::{DeadCause, Selection, UnitKind};
 use serde::Deserialize;
 
@@ -20,7 +23,7 @@ use super::{
         pill, unit_journal, when_some,
     },
     place::place_link,
-    resource::{Listed, bulk_links, unit_actions},
+    resource::{Listed, bulk_links, counted_by_state, selected_actions, unit_actions},
     timeline::drawn,
 };
 use crate::{
@@ -40,7 +43,10 @@ impl Listed for SampleView {
     const TITLE: &'static str = "Dead letters";
     const LEAD: &'static str = "Samples that failed permanently. \
         Errors that differ only in numbers, ids, quotations and paths have one cause.";
+    const BEGIN: (&'static str, &'static str) =
+        ("No dead letters: no sample has failed for good.", "");
     const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
+    const SELECTED: Option<fn(&str) -> Markup> = Some(selected_actions::<Self>);
 
     fn address(id: &SampleId) -> String {
         format!("/dead-letters/{id}")
@@ -53,6 +59,10 @@ impl Listed for SampleView {
             "pipeline" => Some(place_link(UnitKind::Sample, &self.sample.pipeline)),
             _ => None,
         }
+    }
+
+    fn counted(overview: &OverviewView, selection: &Selection) -> Option<u64> {
+        counted_by_state(overview, "sample", selection)
     }
 
     async fn above(app: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {

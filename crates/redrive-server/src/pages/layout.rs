@@ -7,6 +7,7 @@ use axum::{
 use maud::{DOCTYPE, Markup, html};
 use redrive_core::Message;
 
+use super::parts::address;
 use crate::{access::Role, app::App, guard::Caller, problem::ProblemDetails};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,18 +47,32 @@ pub(super) struct DashboardPage {
     pub(super) body: Markup,
     /// Whether the script keeps the page up to date.
     pub(super) live: bool,
+    /// Whether the page has rows, to which a link leads at its start.
+    has_rows: bool,
     /// The version of the overview on the page.
     overview_version: Option<u64>,
 }
 
 impl DashboardPage {
     pub(super) fn new(section: NavSection, title: impl Into<String>, body: Markup) -> Self {
-        Self { section, title: title.into(), body, live: true, overview_version: None }
+        Self {
+            section,
+            title: title.into(),
+            body,
+            live: true,
+            has_rows: false,
+            overview_version: None,
+        }
     }
 
     /// For a page that renders a cached overview, which may be older than the rest of the page.
     pub(super) fn with_overview_version(self, version: u64) -> Self {
         Self { overview_version: Some(version), ..self }
+    }
+
+    /// For a list: the element `rows` has them.
+    pub(super) fn with_rows(self) -> Self {
+        Self { has_rows: true, ..self }
     }
 
     /// For the result of an action, which does not change.
@@ -69,7 +84,7 @@ impl DashboardPage {
         // An older version at worst causes one refresh without changes.
         let version = self.overview_version.unwrap_or(caller.version);
         let version = self.live.then(|| version.to_string());
-        let Self { section, title, body, .. } = self;
+        let Self { section, title, body, has_rows, .. } = self;
         let nav = html! {
             @for (at, path, name) in NavSection::ALL {
                 a href=(path) aria-current=[(at == section).then_some("page")] { (name) }
@@ -83,13 +98,27 @@ impl DashboardPage {
             }
         };
         let main = html! {
-            main id="main" data-live=[version.as_deref()] { (body) }
+            main id="main" data-live=[version.as_deref()] {
+                @if let Some(notice) = &caller.notice { (notice.show()) }
+                (body)
+            }
         };
-        document(&title, nav, account, main, &app.ops.store().describe())
+        let parts = DocumentParts { nav, account, main, has_rows };
+        document(&title, parts, &app.ops.store().describe())
     }
 }
 
-fn document(title: &str, nav: Markup, account: Markup, main: Markup, store: &str) -> Response {
+/// What differs between pages.
+#[derive(Default)]
+struct DocumentParts {
+    nav: Markup,
+    account: Markup,
+    main: Markup,
+    has_rows: bool,
+}
+
+fn document(title: &str, parts: DocumentParts, store: &str) -> Response {
+    let DocumentParts { nav, account, main, has_rows } = parts;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -100,9 +129,11 @@ fn document(title: &str, nav: Markup, account: Markup, main: Markup, store: &str
                 link rel="stylesheet" href="/assets/style.css";
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 script src="/assets/live.js" defer {}
+                script src="/assets/keys.js" defer {}
             }
             body {
                 a.skip href="#main" { "Skip to the content" }
+                @if has_rows { a.skip href="#rows" { "Skip to the rows" } }
                 header { div.bar {
                     a.name href="/" { "Redrive" }
                     nav aria-label="Sections" { (nav) }
@@ -144,6 +175,29 @@ pub(crate) fn list_of(path: &str) -> &'static str {
     lists.into_iter().find(|list| path.starts_with(list)).unwrap_or("/")
 }
 
+/// What a person can do about a problem.
+fn advice(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::FORBIDDEN => {
+            "Sign in with a token that allows this; `redrive token` makes one."
+        }
+        StatusCode::NOT_FOUND => "Check the id. A unit that was pruned is only in the journal.",
+        StatusCode::CONFLICT => {
+            "Go back, reload the page, and repeat the change on what is there now."
+        }
+        StatusCode::UNPROCESSABLE_ENTITY => {
+            "Go back and change the filters so that they match something."
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            "Reload the page in a few seconds. `redrive doctor` says whether the store is well."
+        }
+        status if status.is_server_error() => {
+            "The log of the server has the cause; `redrive doctor` checks the store."
+        }
+        _ => "Go back and correct the value.",
+    }
+}
+
 pub(crate) fn problem_page(problem: &ProblemDetails, back: &str) -> Response {
     let main = html! {
         main id="main" {
@@ -151,12 +205,14 @@ pub(crate) fn problem_page(problem: &ProblemDetails, back: &str) -> Response {
                 h1 { (problem.title()) }
                 p { (problem.detail()) }
                 @if let Some(allowed) = problem.allowed_values() { p.lead { "Allowed: " (allowed) } }
+                p { (advice(problem.status())) }
                 p { a href=(back) { "Go back" } " · " a href="/" { "Go to the overview" } }
             }
         }
     };
     let nav = html! { @for (_, path, name) in NavSection::ALL { a href=(path) { (name) } } };
-    let mut response = document(problem.title(), nav, html! {}, main, "");
+    let parts = DocumentParts { nav, main, ..DocumentParts::default() };
+    let mut response = document(problem.title(), parts, "");
     *response.status_mut() = problem.status();
     response
 }
@@ -170,7 +226,13 @@ pub(super) enum LoginNotice {
     SubmitOnly,
 }
 
-pub(super) fn login(notice: LoginNotice) -> Response {
+/// The login page that leads to a page.
+pub(crate) fn login_address(page: &str) -> String {
+    let next = (page != "/").then_some(("next", page));
+    address("/login", next)
+}
+
+pub(super) fn login(notice: LoginNotice, next: &str) -> Response {
     let (status, notice) = match notice {
         LoginNotice::None => (StatusCode::OK, None),
         LoginNotice::WrongToken => (StatusCode::UNAUTHORIZED, Some("✗ wrong token")),
@@ -188,6 +250,7 @@ pub(super) fn login(notice: LoginNotice) -> Response {
                 p.lead { "Enter a token of an operator or a viewer." }
                 @if let Some(notice) = notice { p role="alert" { span.pill.bad { (notice) } } }
                 form method="post" action="/login" {
+                    input type="hidden" name="next" value=(next);
                     div.actions {
                         label { "Token" input type="password" name="token" required autocomplete="current-password" autofocus; }
                         button.primary type="submit" { "Sign in" }
@@ -196,7 +259,8 @@ pub(super) fn login(notice: LoginNotice) -> Response {
             }
         }
     };
-    let mut response = document("Sign in", html! {}, html! {}, main, "");
+    let parts = DocumentParts { main, ..DocumentParts::default() };
+    let mut response = document("Sign in", parts, "");
     *response.status_mut() = status;
     response
 }

@@ -11,8 +11,8 @@ use super::layout::{self, LoginNotice};
 use crate::{
     access::Role,
     app::AppState,
-    extract::Form,
-    guard::{COOKIE, Caller},
+    extract::{Form, QueryParams},
+    guard::{COOKIE, Caller, is_local},
     problem::ProblemDetails,
     sessions::SESSION_LIFETIME,
 };
@@ -20,13 +20,30 @@ use crate::{
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
     token: String,
+    #[serde(default)]
+    next: String,
 }
 
-pub(super) async fn show(Extension(caller): Extension<Caller>) -> Response {
+#[derive(Deserialize)]
+pub(super) struct LoginQuery {
+    #[serde(default)]
+    next: String,
+}
+
+/// The page that was requested before the sign-in.
+fn next_page(next: &str) -> &str {
+    if is_local(next) { next } else { "/" }
+}
+
+pub(super) async fn show(
+    Extension(caller): Extension<Caller>,
+    QueryParams(query): QueryParams<LoginQuery>,
+) -> Response {
+    let next = next_page(&query.next);
     match (caller.is_anonymous(), &caller.session) {
-        (false, _) => Redirect::to("/").into_response(),
-        (true, Some(_)) => layout::login(LoginNotice::SessionEnded),
-        (true, None) => layout::login(LoginNotice::None),
+        (false, _) => Redirect::to(next).into_response(),
+        (true, Some(_)) => layout::login(LoginNotice::SessionEnded, next),
+        (true, None) => layout::login(LoginNotice::None, next),
     }
 }
 
@@ -36,19 +53,22 @@ pub(super) async fn sign_in(
     Extension(caller): Extension<Caller>,
     Form(form): Form<LoginForm>,
 ) -> Response {
+    let next = next_page(&form.next);
     let Some(token) = app.access.find(&form.token) else {
         let problem = app.count_wrong_token(caller.client.ip);
-        return problem
-            .map_or_else(|| layout::login(LoginNotice::WrongToken), IntoResponse::into_response);
+        return problem.map_or_else(
+            || layout::login(LoginNotice::WrongToken, next),
+            IntoResponse::into_response,
+        );
     };
     if token.role == Role::Submitter {
-        return layout::login(LoginNotice::SubmitOnly);
+        return layout::login(LoginNotice::SubmitOnly, next);
     }
     let Ok(session) = app.sessions.start(&token.token, app.ops.now()) else {
         let what = "the operating system returned no random bytes; try again";
         return ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
     };
-    with_cookie(&session, SESSION_LIFETIME.as_secs(), &caller, Redirect::to("/"))
+    with_cookie(&session, SESSION_LIFETIME.as_secs(), &caller, Redirect::to(next))
 }
 
 pub(super) async fn sign_out(app: AppState, Extension(caller): Extension<Caller>) -> Response {

@@ -4,12 +4,15 @@ mod activity;
 mod causes;
 mod charts;
 mod dead_letters;
+mod filter_bar;
 mod gates;
 mod journal;
 mod layout;
+mod list;
 pub(crate) mod live;
 mod login;
 mod logs;
+mod notice;
 mod overview;
 mod partition;
 mod partitions;
@@ -38,7 +41,8 @@ use axum::{
     routing::{get, post},
 };
 
-pub(crate) use layout::{list_of, problem_page};
+pub(crate) use layout::{list_of, login_address, problem_page};
+pub(crate) use notice::{NOTICE, Notice};
 use redrive_ops::{
     Changeable,
     views::{PartitionView, PipelineRunView, SampleView},
@@ -54,7 +58,7 @@ type PageResult<T> = Result<T, ProblemDetails>;
 
 /// The list of a resource, and its actions.
 fn listed<R: Listed + Changeable>() -> Router<Arc<App>> {
-    changed::<R>().route(R::PATH, get(resource::list::<R>))
+    changed::<R>().route(R::PATH, get(list::list::<R>))
 }
 
 fn changed<R: Listed + Changeable>() -> Router<Arc<App>> {
@@ -84,7 +88,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/uploads/send", post(uploads::send))
         .route("/uploads/{id}", get(uploads::show))
         .route("/uploads/{id}/replace", post(uploads::replace))
-        .route("/pipelines", get(resource::list::<PipelineRunView>))
+        .route("/pipelines", get(list::list::<PipelineRunView>))
         .route("/pipelines/start", post(pipelines::start))
         .route("/pipelines/{id}", get(pipelines::show))
         .route("/pipelines/{id}/{action}", post(pipelines::act))
@@ -104,6 +108,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/logout", post(login::sign_out))
         .route("/assets/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/assets/live.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/assets/keys.js", get(|| asset("text/javascript; charset=utf-8", KEYS_SCRIPT)))
         .route("/assets/events.js", get(|| asset("text/javascript; charset=utf-8", EVENTS_SCRIPT)))
         .route("/assets/icon.svg", get(|| asset("image/svg+xml", ICON)))
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
@@ -111,6 +116,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
 
 const STYLE: &str = include_str!("../../assets/style.css");
 const SCRIPT: &str = include_str!("../../assets/live.js");
+const KEYS_SCRIPT: &str = include_str!("../../assets/keys.js");
 const EVENTS_SCRIPT: &str = include_str!("../../assets/events.js");
 const ICON: &str = include_str!("../../assets/icon.svg");
 

@@ -2,24 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Extension, response::Response};
+use axum::{
+    Extension,
+    response::{IntoResponse, Redirect, Response},
+};
 use jiff::{ToSpan, civil::Date};
 use maud::{Markup, html};
 use redrive_core::{LogicalDate, PartitionKey};
 use redrive_ops::{Resource, views::PartitionView};
-use redrive_store::{PageLimit, Selection};
+use redrive_store::{PageLimit, PageOrder, Selection};
 
 use super::{
     PageResult,
+    filter_bar::{filter_bar, search},
     layout::{DashboardPage, NavSection, may_act},
+    list::show_list,
     parts::{address, excerpt, filter_field, more, partition_address, pill, style_of},
-    resource::{Listed, bulk_links, filters, show_list},
+    resource::{Listed, bulk_links, selected_actions},
 };
 use crate::{
     app::{App, AppState},
     extract::QueryParams,
     guard::Caller,
-    params::{OF_PAGES, Pairs, Params, of_form, selection_fields},
+    params::{OF_PAGES, Pairs, Params, of_form, selection_fields, take},
     problem::ProblemDetails,
 };
 
@@ -32,7 +37,14 @@ impl Listed for PartitionView {
     const TITLE: &'static str = "Partitions";
     const LEAD: &'static str = "A partition is one day of one query for one customer of a source. \
         The validator decides whether it is good.";
+    const BEGIN: (&'static str, &'static str) = (
+        "Request days",
+        "redrive state backfill --source NAME --since YYYY-MM-DD --until YYYY-MM-DD",
+    );
+    /// Keys begin with the source, so no order of keys has the newest days first.
+    const PAGE_ORDER: PageOrder = PageOrder::Ascending;
     const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
+    const SELECTED: Option<fn(&str) -> Markup> = Some(selected_actions::<Self>);
 
     fn address(key: &PartitionKey) -> String {
         partition_address(key)
@@ -114,10 +126,13 @@ pub(super) async fn list(
     Extension(caller): Extension<Caller>,
     QueryParams(pairs): QueryParams<Pairs>,
 ) -> PageResult<Response> {
-    let (month, pairs): (Pairs, Pairs) =
-        of_form(pairs).into_iter().partition(|(name, _)| name == "month");
+    let mut pairs = of_form(pairs);
+    if let Some(found) = search::<PartitionView>(&mut pairs)? {
+        return Ok(Redirect::to(&found).into_response());
+    }
+    let month = take(&mut pairs, "month");
     let mut params = Params::<PartitionView>::read(&pairs, OF_PAGES)?;
-    let asked = month.first().map(|(_, text)| Month::parse(text)).transpose()?;
+    let asked = month.map(|text| Month::parse(&text)).transpose()?;
     // Failures of one cause may lie years apart: a list has them all, a calendar one month.
     if params.selection.is_about_failures() {
         if let Some(month) = asked {
@@ -151,14 +166,14 @@ pub(super) async fn list(
     let body = html! {
         h1 { (PartitionView::TITLE) }
         p.lead { (PartitionView::LEAD) }
-        (filters::<PartitionView>(&params.selection, filter_field("month", "Month", asked_text.as_deref())))
-        section {
+        (filter_bar::<PartitionView>(&params.selection, &[], filter_field("month", "Month", asked_text.as_deref())))
+        section id="rows" {
             h2 { (month) }
             p.pages {
                 @if let Some(before) = month.before() { a href=(address("/partitions", of_month(&before))) { "← " (before) } }
                 @if let Some(after) = month.after() { a href=(address("/partitions", of_month(&after))) { (after) " →" } }
             }
-            (calendar(&month, &series))
+            (calendar(&month, &series, fields.is_empty()))
             (more(next))
             div.legend {
                 @for state in ["success", "failed", "terminal", "pending", "reprocessing"] { (pill(state)) }
@@ -172,7 +187,9 @@ pub(super) async fn list(
             }
         }
     };
-    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body).render(&app, &caller))
+    Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body)
+        .with_rows()
+        .render(&app, &caller))
 }
 
 fn range_in_words(selection: &Selection) -> String {
@@ -202,9 +219,13 @@ fn group_by_series(page: Vec<PartitionView>) -> (Series, Option<PartitionKey>) {
     (series, last)
 }
 
-fn calendar(month: &Month, series: &Series) -> Markup {
+/// `is_all` tells whether nothing is filtered.
+fn calendar(month: &Month, series: &Series, is_all: bool) -> Markup {
     if series.is_empty() {
-        return html! { p.empty { "No partitions match in this month." } };
+        let (text, command) = PartitionView::BEGIN;
+        return html! { p.empty {
+            "No partitions match in this month." @if is_all { " " (text) ": " code { (command) } }
+        } };
     }
     html! {
         div.scroll { table.calendar {

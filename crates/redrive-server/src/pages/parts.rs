@@ -158,11 +158,20 @@ pub(super) fn parse_json(field: &str, text: &str) -> Result<Value, ProblemDetail
 
 /// A button for an action, with a field for the reason. `fields` are the parameters of the action.
 pub(super) fn act_button(action: &str, fields: &[(&str, &str)], name: &str) -> Markup {
+    button_form(action, fields, name, false)
+}
+
+/// Like [`act_button`], for an action that stops or removes something.
+pub(super) fn danger_button(action: &str, fields: &[(&str, &str)], name: &str) -> Markup {
+    button_form(action, fields, name, true)
+}
+
+fn button_form(action: &str, fields: &[(&str, &str)], name: &str, is_danger: bool) -> Markup {
     html! {
         form.actions method="post" action=(action) {
             @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
             label { "Reason" input type="text" name="reason" maxlength="500"; }
-            button type="submit" { (name) }
+            button.danger[is_danger] type="submit" { (name) }
         }
     }
 }

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use super::{
     PageResult, charts,
     layout::{DashboardPage, NavSection, may_act},
-    parts::{act_button, address, given, number, pill, when},
+    notice::Notice,
+    parts::{act_button, address, danger_button, given, number, pill, when},
     place::{self, place_link},
     resource::Listed,
 };
@@ -29,7 +30,9 @@ impl Listed for PipelineRunView {
     const PATH: &'static str = "/pipelines";
     const SECTION: NavSection = NavSection::Pipelines;
     const TITLE: &'static str = "Pipelines";
-    const LEAD: &'static str = "Runs of pipelines, newest first.";
+    const LEAD: &'static str = "Runs of pipelines.";
+    const BEGIN: (&'static str, &'static str) =
+        ("No pipeline has run yet. Start one", "redrive pipeline run NAME");
 
     fn address(id: &PipelineRunId) -> String {
         format!("/pipelines/{id}")
@@ -139,12 +142,11 @@ fn stages(stats: &PipelineStatsView) -> Markup {
 }
 
 fn actions(run: &PipelineRunView) -> Markup {
-    let button =
-        |action: &str, name| act_button(&format!("/pipelines/{}/{action}", run.id), &[], name);
+    let path = |action: &str| format!("/pipelines/{}/{action}", run.id);
     html! {
         section { h2 { "Actions" } div.actions {
-            @if matches!(run.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) { (button("resume", "Resume")) }
-            @if run.status == PipelineStatus::Running { (button("cancel", "Cancel")) }
+            @if matches!(run.status, PipelineStatus::Aborted | PipelineStatus::Cancelled) { (act_button(&path("resume"), &[], "Resume")) }
+            @if run.status == PipelineStatus::Running { (danger_button(&path("cancel"), &[], "Cancel")) }
             @if matches!(run.status, PipelineStatus::Completed | PipelineStatus::PartialSuccess | PipelineStatus::Failed) { p.empty { "The run has ended." } }
         } }
     }
@@ -164,7 +166,7 @@ pub(super) async fn start(
 ) -> PageResult<Response> {
     let name = form.pipeline.as_deref().unwrap_or_default();
     let run = start_run(&app, &caller, name, given(form.reason.as_deref())).await?;
-    Ok(changed(&app, &caller, &run, "started").await)
+    Ok(Notice::new("start", 1, 0).redirect(&PipelineRunView::address(&run.id)))
 }
 
 pub(super) async fn act(
@@ -174,22 +176,14 @@ pub(super) async fn act(
     Form(form): Form<PipelineActionForm>,
 ) -> PageResult<Response> {
     let reason = given(form.reason.as_deref());
-    let (run, what) = match name.as_str() {
-        "resume" => (resume_run(&app, &caller, id, reason).await?, "resumed"),
-        "cancel" => (cancel_run(&app, &caller, id, reason).await?, "cancelled"),
+    let run = match name.as_str() {
+        "resume" => resume_run(&app, &caller, id, reason).await?,
+        "cancel" => cancel_run(&app, &caller, id, reason).await?,
         _ => {
             return Err(
                 ProblemDetails::not_found("unknown pipeline run action").allowed("resume, cancel")
             );
         }
     };
-    Ok(changed(&app, &caller, &run, what).await)
-}
-
-async fn changed(app: &App, caller: &Caller, run: &PipelineRunView, what: &str) -> Response {
-    let body = html! {
-        h1 { (run.pipeline) " " (run.id) }
-        section { p { "The run is " (what) "." } p { a href=(format!("/pipelines/{}", run.id)) { "Show the run" } } }
-    };
-    DashboardPage::new(NavSection::Pipelines, "Pipelines", body).not_live().render(app, caller)
+    Ok(Notice::new(&name, 1, 0).redirect(&PipelineRunView::address(&run.id)))
 }

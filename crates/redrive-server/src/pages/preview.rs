@@ -7,13 +7,15 @@ use axum::{
 };
 use maud::{Markup, html};
 use redrive_ops::{
-    ActionOption, ActionOptions, CONFIRM_ABOVE, Changeable, OptionKind, UnitAction, UnitChange,
+    ActionDeclaration, ActionOption, ActionOptions, CONFIRM_ABOVE, Changeable, OptionKind,
+    Resource, UnitAction, UnitChange,
 };
 use redrive_store::PlanAction;
 
 use super::{
     PageResult,
     layout::DashboardPage,
+    notice::Notice,
     parts::{address, counted, number, pill, unit_address},
     plan_form::{TypedSettings, estimate, problem, reason_field},
     plan_parts::plan_address,
@@ -25,24 +27,31 @@ use crate::{
     app::{App, AppState},
     extract::{Form, PathParams, QueryParams},
     guard::Caller,
-    params::{Pairs, Params, of_action, of_form},
+    params::{Pairs, Params, of_action, of_form, take},
     problem::ProblemDetails,
 };
 
 /// The most rows of a preview or a result.
 const MAX_CHANGES: usize = 200;
 
+/// The most units that a heading names.
+const MAX_NAMED: usize = 5;
+
 pub(super) async fn preview<R: Listed + Changeable>(
     app: AppState,
     Extension(caller): Extension<Caller>,
     QueryParams(pairs): QueryParams<Pairs>,
 ) -> PageResult<Response> {
-    let (action, pairs): (Pairs, Pairs) =
-        of_form(pairs).into_iter().partition(|(name, _)| name == "action");
-    let name = action.into_iter().next().map(|(_, name)| name).unwrap_or_default();
+    let mut pairs = of_form(pairs);
+    let name = take(&mut pairs, "action").unwrap_or_default();
     let (typed, pairs) = TypedSettings::take(pairs);
     let wrong = typed.settings().err();
     show::<R>(&app, &caller, &name, &pairs, typed, wrong).await
+}
+
+/// The parameters of an action on a page besides its selection.
+fn of_pages<R: Changeable>(name: &str) -> Vec<&'static str> {
+    of_action::<R>(name).into_iter().chain(["list"]).collect()
 }
 
 /// The preview of an action, with what is wrong with the settings that were typed.
@@ -54,23 +63,25 @@ async fn show<R: Listed + Changeable>(
     typed: TypedSettings,
     wrong: Option<ProblemDetails>,
 ) -> PageResult<Response> {
-    let params = Params::<R>::read(pairs, &of_action::<R>(name))?;
+    let params = Params::<R>::read(pairs, &of_pages::<R>(name))?;
     let keep = params.keep || typed.as_plan == "true";
     let params = Params::<R> { dry_run: true, keep: false, ..params };
     let preview = Preview { name, fields: params.fields(), back: back(&params), keep, typed };
     let selection = params.selection.to_json();
     let selection = SelectionWords::new(&**app.ops.store(), app.ops.now()).of(&selection).await?;
+    let of = if params.ids.is_empty() { selection } else { named_units(&params) };
     let changes = change(app, caller, R::PATH, name, params).await?;
     let counted = match changes.done {
         0 => format!("{}s", R::NOUN),
         done if done == changes.count => counted(done, R::NOUN),
         done => format!("{} of {}", number(done), counted(changes.count, R::NOUN)),
     };
-    let of = if selection.is_empty() { String::new() } else { format!(": {selection}") };
+    let of = if of.is_empty() { String::new() } else { format!(": {of}") };
     let title = format!("{} {counted}{of}", title_case(name));
+    let effect = R::action(name).map(ActionDeclaration::about).unwrap_or_default();
     let body = html! {
         h1 { (title) }
-        p.lead { "Nothing has been done yet. " (changes.summary()) }
+        p.lead { "Nothing has been done yet. " (changes.summary()) " " (effect) "." }
         section {
             @if !changes.refusals.is_empty() {
                 ul.plain { @for (why, units) in &changes.refusals {
@@ -88,6 +99,14 @@ async fn show<R: Listed + Changeable>(
         *page.status_mut() = wrong.status();
     }
     Ok(page)
+}
+
+/// The units that a request names, in words.
+fn named_units<R: Resource>(params: &Params<R>) -> String {
+    let ids: Vec<String> = params.ids.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    let more = params.ids.len().saturating_sub(MAX_NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", ids.join(", "))
 }
 
 /// What a preview is about.
@@ -139,6 +158,7 @@ impl Preview<'_> {
         let settings = typed.settings().ok().filter(|_| plan.is_some());
         let is_paced =
             settings.as_ref().is_some_and(|it| it.pace().is_some() || it.canary().is_some());
+        let is_destructive = R::action(self.name).is_some_and(|action| action.is_destructive);
         let is_sudden = !is_paced && units > CONFIRM_ABOVE as u64;
         html! {
             (problem(wrong))
@@ -155,7 +175,7 @@ impl Preview<'_> {
                     }
                 }
                 div.actions {
-                    button.primary[!self.keep] type="submit" { (title_case(self.name)) " " (counted(units, R::NOUN)) " now" }
+                    button.primary[!self.keep].danger[is_destructive] type="submit" { (title_case(self.name)) " " (counted(units, R::NOUN)) " now" }
                     @if plan.is_some() {
                         button.primary[self.keep] type="submit" name="keep" value="true"
                             title="Changes nothing yet: the plan is applied on its own page" { "Keep as a plan" }
@@ -196,7 +216,7 @@ pub(super) async fn act<R: Listed + Changeable>(
     }
     let settings = typed.given().map(|(field, value)| (field.to_owned(), value));
     let pairs: Pairs = others.iter().cloned().chain(settings).collect();
-    let params = Params::<R>::read(&pairs, &of_action::<R>(&name))?;
+    let params = Params::<R>::read(&pairs, &of_pages::<R>(&name))?;
     let (fields, back) = (params.fields(), back(&params));
     let changes = match change(&app, &caller, R::PATH, &name, params).await {
         // A plan of this size or action cannot have these settings.
@@ -208,39 +228,16 @@ pub(super) async fn act<R: Listed + Changeable>(
         }
         changes => changes?,
     };
-    if let Some(plan) = changes.plan.filter(|_| changes.is_open) {
+    if let Some(plan) = changes.plan {
         return Ok(Redirect::to(&plan_address(plan)).into_response());
     }
-    let is_done = changes.done > 0;
-    let body = html! {
-        h1 { (title_case(&name)) ": " @if is_done { "done" } @else { "nothing was changed" } }
-        p.lead {
-            (changes.summary())
-            @if let Some(plan) = changes.plan { " " a href=(plan_address(plan)) { "Plan " (plan) } " did this." }
-        }
-        section {
-            (changes_table(&changes))
-            (overrides::<R>(&name, &fields, &changes))
-            p { a href=(back) { "Back" } }
-        }
-    };
-    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).not_live().render(&app, &caller))
-}
-
-/// Links to previews of the same action that also takes what was refused, one for each flag that it has left.
-fn overrides<R: Listed + Changeable>(
-    name: &str,
-    fields: &[(&'static str, String)],
-    changes: &BulkOutcome,
-) -> Markup {
-    let is_given = |flag: &&ActionOption| fields.iter().any(|(field, _)| *field == flag.name);
-    let with = |flag: &ActionOption| {
-        let more = [("action", name.to_owned()), (flag.name, "true".to_owned())];
-        address(&format!("{}/preview", R::PATH), fields.iter().cloned().chain(more))
-    };
-    html! { @if changes.overridable > 0 {
-        div.actions { @for flag in flags::<R>(name).filter(|flag| !is_given(flag)) { a href=(with(flag)) { (flag.help) " …" } } }
-    } }
+    if changes.done == 0 {
+        // The preview says why, and what allows it.
+        let action = [("action", name.clone())];
+        let preview = address(&format!("{}/preview", R::PATH), action.into_iter().chain(fields));
+        return Ok(Redirect::to(&preview).into_response());
+    }
+    Ok(Notice::new(&name, changes.done, changes.refused).redirect(&back))
 }
 
 /// The plan that does an action on these fields, if one does.

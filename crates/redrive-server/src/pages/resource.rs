@@ -1,28 +1,25 @@
-//! Lists of every resource, with their filters and links to actions.
+//! Resources with a list on a page: what the page says of them, and links and buttons for their actions.
 
 use std::future::Future;
 
-use axum::{Extension, response::Response};
 use maud::{Markup, html};
-use redrive_ops::{Changeable, Column, ColumnKind, Resource, TermText};
-use redrive_store::{PageLimit, Selection, StateFilter};
+use redrive_ops::{Changeable, Resource, views::OverviewView};
+use redrive_store::{PageOrder, Selection};
 
 use super::{
     PageResult,
     causes::cause_address,
-    layout::{DashboardPage, NavSection, may_act},
-    parts::{
-        act_button, address, excerpt, filter_choice, filter_field, more, number, pill, when_text,
-    },
+    layout::{NavSection, may_act},
+    parts::{act_button, address, danger_button},
 };
 use crate::{
-    app::{App, AppState},
-    extract::QueryParams,
+    app::App,
     guard::Caller,
-    params::{OF_PAGES, Pairs, Params, of_form, selection_fields},
+    params::{Params, selection_fields},
 };
 
-const ROWS: u32 = 100;
+/// The form of the boxes in the rows of a list. It is outside of the table: a form with unsaved input is not kept up to date.
+pub(super) const SELECTED_FORM: &str = "selected";
 
 pub(super) const PLAN_HELP: &str = "Look first, then bring them back with a canary and at a pace; what no worker has started can be undone";
 
@@ -32,8 +29,13 @@ pub(super) trait Listed: Resource {
     const SECTION: NavSection;
     const TITLE: &'static str;
     const LEAD: &'static str;
+    /// How to begin when there is nothing yet, and the command for it.
+    const BEGIN: (&'static str, &'static str);
+    const PAGE_ORDER: PageOrder = PageOrder::Descending;
     /// Links to actions on all that a filter matches, as [`bulk_links`] makes them.
     const BULK: fn(&Selection, &str) -> Markup = |_, _| html! {};
+    /// Buttons for actions on the rows that are selected, as [`selected_actions`] makes them.
+    const SELECTED: Option<fn(&str) -> Markup> = None;
 
     /// The page of a row.
     fn address(id: &Self::Id) -> String;
@@ -41,6 +43,12 @@ pub(super) trait Listed: Resource {
     /// A cell that looks different on the page.
     fn own_cell(&self, heading: &str) -> Option<Markup> {
         let _ = heading;
+        None
+    }
+
+    /// The number of units that match, if the overview has it.
+    fn counted(overview: &OverviewView, selection: &Selection) -> Option<u64> {
+        let _ = (overview, selection);
         None
     }
 
@@ -52,116 +60,6 @@ pub(super) trait Listed: Resource {
     ) -> impl Future<Output = PageResult<Markup>> + Send {
         let _ = (app, caller, selection);
         async { Ok(html! {}) }
-    }
-}
-
-pub(super) async fn list<R: Listed>(
-    app: AppState,
-    Extension(caller): Extension<Caller>,
-    QueryParams(pairs): QueryParams<Pairs>,
-) -> PageResult<Response> {
-    let params = Params::<R>::read(&of_form(pairs), OF_PAGES)?;
-    show_list(&app, &caller, &params).await
-}
-
-pub(super) async fn show_list<R: Listed>(
-    app: &App,
-    caller: &Caller,
-    params: &Params<R>,
-) -> PageResult<Response> {
-    let selection = &params.selection;
-    let limit = PageLimit::without_data(ROWS);
-    let page = R::page(&app.ops, selection, params.after.as_ref(), limit).await?;
-    let fields = selection_fields::<R>(selection);
-    let last = page.rows.last().filter(|_| page.has_more).map(R::id);
-    let next = last.map(|last| {
-        let after = ("after", last.to_string());
-        address(R::PATH, fields.iter().cloned().chain([after]))
-    });
-    let body = html! {
-        h1 { (R::TITLE) }
-        p.lead { (R::LEAD) }
-        (filters::<R>(selection, html! {}))
-        (R::above(app, caller, selection).await?)
-        section {
-            // Instead of a column that says the same in every row.
-            @if let Some(cause) = &selection.cause { p { "Cause " a href=(cause_address(cause)) { code { (cause) } } } }
-            // Without a filter, only a list of one state offers actions.
-            @if may_act(caller) && !page.rows.is_empty() && (!fields.is_empty() || R::STATE.is_some()) {
-                div.actions { ((R::BULK)(selection, " all that match")) }
-            }
-            (table(app, selection, &page.rows)) (more(next))
-        }
-    };
-    Ok(DashboardPage::new(R::SECTION, R::TITLE, body).render(app, caller))
-}
-
-/// A form with a field for every term of a list, and more.
-pub(super) fn filters<R: Listed>(selection: &Selection, others: Markup) -> Markup {
-    let value = |name| {
-        let fields = selection_fields::<R>(selection);
-        fields.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
-    };
-    // The first name of a state is enough.
-    let mut states: Vec<(&str, StateFilter)> = Vec::new();
-    for (name, state) in R::STATES {
-        if states.iter().all(|(_, known)| known != state) {
-            states.push((name, *state));
-        }
-    }
-    let names: Vec<&str> = states.iter().map(|(name, _)| *name).collect();
-    html! {
-        form.filters method="get" action=(R::PATH) {
-            @for term in R::TERMS {
-                (filter_field(term.name(), TermText::of(*term).label, value(term.name()).as_deref()))
-            }
-            @if R::STATE.is_none() { (filter_choice("state", "State", value("state").as_deref(), &names)) }
-            (others)
-            button type="submit" { "Show" }
-        }
-    }
-}
-
-fn table<R: Listed>(app: &App, selection: &Selection, rows: &[R]) -> Markup {
-    if rows.is_empty() {
-        return html! { p.empty { "No " (R::NOUN) "s match." } };
-    }
-    let is_shown =
-        |column: &&Column<R>| column.kind != ColumnKind::Cause || selection.cause.is_none();
-    let columns: Vec<&Column<R>> = R::COLUMNS.iter().filter(is_shown).collect();
-    html! {
-        div.scroll { table {
-            thead { tr { @for column in &columns {
-                th.number[is_number(column.kind)] { (title_case(column.heading)) }
-            } } }
-            tbody { @for row in rows { tr { @for column in &columns {
-                @match row.own_cell(column.heading) {
-                    Some(cell) => td.text { (cell) },
-                    None => (cell(app, column.kind, &column.cell(row), || R::address(&row.id()))),
-                }
-            } } } }
-        } }
-    }
-}
-
-fn is_number(kind: ColumnKind) -> bool {
-    kind == ColumnKind::Number
-}
-
-fn cell(app: &App, kind: ColumnKind, text: &str, address: impl Fn() -> String) -> Markup {
-    match kind {
-        ColumnKind::Id => html! { td.text { a href=(address()) { (text) } } },
-        ColumnKind::Text => html! { td.text { (text) } },
-        ColumnKind::Cause => {
-            html! { td { @if !text.is_empty() { a href=(cause_address(text)) { code { (text) } } } } }
-        }
-        ColumnKind::Number => {
-            let grouped = text.parse().map_or_else(|_| text.to_owned(), number);
-            html! { td.number { (grouped) } }
-        }
-        ColumnKind::State => html! { td { (pill(text)) } },
-        ColumnKind::Time => html! { td { (when_text(text, app.ops.now())) } },
-        ColumnKind::Message => html! { td.text { (excerpt(text)) } },
     }
 }
 
@@ -184,6 +82,33 @@ pub(super) fn bulk_links<R: Listed + Changeable>(selection: &Selection, whom: &s
     } }
 }
 
+/// What the overview counts of a kind, for a selection of a state or of all.
+pub(super) fn counted_by_state(
+    overview: &OverviewView,
+    kind: &str,
+    selection: &Selection,
+) -> Option<u64> {
+    let state = selection.state.map(|state| state.status);
+    let of_kind = overview.units.iter().filter(|it| it.kind == kind);
+    let counts = of_kind.filter(|it| state.is_none_or(|state| it.state == state));
+    let is_counted = selection.is_empty() && selection.waiting().is_none();
+    is_counted.then(|| counts.map(|it| it.count).sum())
+}
+
+/// Buttons for the previews of actions on the rows that are selected. `list` is the query of the list.
+pub(super) fn selected_actions<R: Listed + Changeable>(list: &str) -> Markup {
+    html! {
+        form.selected id=(SELECTED_FORM) method="get" action=(format!("{}/preview", R::PATH)) {
+            input type="hidden" name="list" value=(list);
+            strong { "Selected rows" }
+            @for action in R::actions().filter(|action| !action.buttons.is_empty()) {
+                button.danger[action.is_destructive] type="submit" name="action" value=(action.name)
+                    title=(action.about()) { (title_case(action.name)) " …" }
+            }
+        }
+    }
+}
+
 /// The buttons of a unit and what else its operators can do, unless there is nothing.
 pub(super) fn unit_actions<R: Listed + Changeable>(
     caller: &Caller,
@@ -197,16 +122,20 @@ pub(super) fn unit_actions<R: Listed + Changeable>(
     };
     let buttons = html! { @for action in R::actions() {
         @for button in action.buttons.iter().filter(|button| (button.is_offered)(row)) {
-            (act_button(&format!("{}/act/{}", R::PATH, action.name), &fields(button.options), button.label))
+            @let make = if action.is_destructive { danger_button } else { act_button };
+            (make(&format!("{}/act/{}", R::PATH, action.name), &fields(button.options), button.label))
         }
     } };
     let is_shown = may_act(caller) && !(buttons.0.is_empty() && more.0.is_empty());
-    html! { @if is_shown { section { h2 { "Actions" } div.actions { (buttons) } (more) } } }
+    // What the key `r` leads to.
+    let preview = address(&format!("{}/preview", R::PATH), [("action", R::REVIVE), ("ids", &id)]);
+    html! { @if is_shown { section data-preview=(preview) { h2 { "Actions" } div.actions { (buttons) } (more) } } }
 }
 
 /// Where an action came from.
 pub(super) fn back<R: Listed>(params: &Params<R>) -> String {
     match params.ids.as_slice() {
+        _ if let Some(list) = &params.list => format!("{}?{list}", R::PATH),
         [id] => R::address(id),
         _ if let Some(cause) = only_cause(params) => cause_address(cause),
         _ => address(R::PATH, selection_fields::<R>(&params.selection)),

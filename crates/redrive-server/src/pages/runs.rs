@@ -5,12 +5,13 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
-use redrive_core::{RunId, RunStatus, Unit};
+use redrive_core::{RunId, RunState, RunStatus, Unit};
 use redrive_ops::{
     ExplainTarget, Explanation, run_state_name,
+    views::OverviewView,
     words::{between, rounded},
 };
-use redrive_store::{QueueAction, RunRecord, Selection, UnitKind};
+use redrive_store::{QueueAction, RunRecord, Selection, StateFilter, UnitKind};
 use serde::Deserialize;
 
 use super::{
@@ -18,12 +19,13 @@ use super::{
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
     logs::{LogQuery, UnitLogs},
+    notice::Notice,
     parts::{
         attempts, command_field, edit_form, encoded, given, json, parse_json, pill, unit_journal,
         when,
     },
     place::place_link,
-    resource::{Listed, bulk_links, unit_actions},
+    resource::{Listed, bulk_links, selected_actions, unit_actions},
     timeline::drawn,
 };
 use crate::{
@@ -38,8 +40,11 @@ impl Listed for RunRecord {
     const PATH: &'static str = "/runs";
     const SECTION: NavSection = NavSection::Runs;
     const TITLE: &'static str = "Runs";
-    const LEAD: &'static str = "Runs of queues, by id.";
+    const LEAD: &'static str = "Runs of queues.";
+    const BEGIN: (&'static str, &'static str) =
+        ("No runs yet. Submit the first", "redrive runs submit --queue NAME --payload '{}'");
     const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
+    const SELECTED: Option<fn(&str) -> Markup> = Some(selected_actions::<Self>);
 
     fn address(id: &RunId) -> String {
         format!("/runs/{id}")
@@ -47,6 +52,19 @@ impl Listed for RunRecord {
 
     fn own_cell(&self, heading: &str) -> Option<Markup> {
         (heading == "queue").then(|| place_link(UnitKind::Run, &self.queue))
+    }
+
+    fn counted(overview: &OverviewView, selection: &Selection) -> Option<u64> {
+        let Selection { queue, state, .. } = selection;
+        let known = Selection { queue: queue.clone(), state: *state, ..Selection::default() };
+        let is_meant = |(run, _): &&(RunState, u64)| {
+            let run = StateFilter::from(*run);
+            state.is_none_or(|state| state.is_of(run))
+        };
+        let queues = overview.queues.iter();
+        let queues = queues.filter(|it| queue.as_ref().is_none_or(|queue| *queue == it.queue));
+        let counts = queues.flat_map(|queue| queue.counts.iter().filter(is_meant));
+        (*selection == known).then(|| counts.map(|(_, runs)| runs).sum())
     }
 
     async fn above(_: &App, _: &Caller, selection: &Selection) -> PageResult<Markup> {
@@ -150,16 +168,12 @@ pub(super) async fn act_on_queue(
     PathParams(name): PathParams<String>,
     Form(form): Form<QueueActionForm>,
 ) -> PageResult<Response> {
-    let (action, state) = match name.as_str() {
-        "pause" => (QueueAction::Pause, "paused: workers claim no more runs"),
-        "resume" => (QueueAction::Resume, "active: workers claim runs"),
+    let action = match name.as_str() {
+        "pause" => QueueAction::Pause,
+        "resume" => QueueAction::Resume,
         _ => return Err(ProblemDetails::not_found("unknown queue action").allowed("pause, resume")),
     };
     let (queue, reason) = (form.queue.as_str(), given(form.reason.as_deref()));
     change_queue(&app, &caller, action, queue.to_owned(), reason).await?;
-    let body = html! {
-        h1 { "Queue " (queue) }
-        section { p { "The queue is " (state) "." } p { a href=(format!("/queues/{}", encoded(queue))) { "Back" } } }
-    };
-    Ok(DashboardPage::new(NavSection::Runs, "Queue", body).not_live().render(&app, &caller))
+    Ok(Notice::new(&name, 1, 0).redirect(&format!("/queues/{}", encoded(queue))))
 }

@@ -6,7 +6,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use redrive_core::{ItemId, ItemStatus, Unit};
-use redrive_ops::{ExplainTarget, Explanation};
+use redrive_ops::{ExplainTarget, Explanation, views::OverviewView};
 use redrive_store::{ItemGroup, ItemRecord, Selection, UnitKind};
 use serde::Deserialize;
 
@@ -14,11 +14,12 @@ use super::{
     PageResult,
     causes::cause_field,
     layout::{DashboardPage, NavSection, may_act},
+    notice::Notice,
     parts::{
         act_button, address, attempts, given, json, number, pill, unit_journal, when, when_text,
     },
     place::{self, place_link},
-    resource::{Listed, bulk_links, unit_actions},
+    resource::{Listed, bulk_links, counted_by_state, selected_actions, unit_actions},
 };
 use crate::{
     api::{ActivityQuery, SendRequest, group_view, item_view, replace_item, send_group},
@@ -33,7 +34,10 @@ impl Listed for ItemRecord {
     const SECTION: NavSection = NavSection::Uploads;
     const TITLE: &'static str = "Uploads";
     const LEAD: &'static str = "Items of uploads. The receiver acknowledges each item.";
+    const BEGIN: (&'static str, &'static str) =
+        ("No items yet. Add files", "redrive uploads add --upload NAME --group NAME FILE...");
     const BULK: fn(&Selection, &str) -> Markup = bulk_links::<Self>;
+    const SELECTED: Option<fn(&str) -> Markup> = Some(selected_actions::<Self>);
 
     fn address(id: &ItemId) -> String {
         format!("/uploads/{id}")
@@ -46,6 +50,10 @@ impl Listed for ItemRecord {
             "group" => Some(html! { a href=(group_address(upload, group)) { (group) } }),
             _ => None,
         }
+    }
+
+    fn counted(overview: &OverviewView, selection: &Selection) -> Option<u64> {
+        counted_by_state(overview, "item", selection)
     }
 
     async fn above(app: &App, caller: &Caller, selection: &Selection) -> PageResult<Markup> {
@@ -188,12 +196,5 @@ pub(super) async fn send(
     let reason = given(form.reason.as_deref()).map(str::to_owned);
     let request = SendRequest { now: form.now, reason };
     let started = send_group(&app, &caller, group, request).await?;
-    let body = html! {
-        h1 { "Sending" }
-        section {
-            p { "Sending " (number(started.pending)) " items. The list shows the result of each." }
-            p { a href=(back) { "Show the items" } }
-        }
-    };
-    Ok(DashboardPage::new(NavSection::Uploads, "Uploads", body).not_live().render(&app, &caller))
+    Ok(Notice::new("send", started.pending, 0).redirect(&back))
 }

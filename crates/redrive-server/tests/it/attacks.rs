@@ -153,11 +153,11 @@ async fn a_page_of_another_site_changes_nothing() {
         }
         assert_eq!(site.journal().await, []);
         let ours = client.with("Sec-Fetch-Site", "same-origin").with("Origin", "http://localhost");
-        assert_eq!(ours.submit("/queues/pause", "queue=q").await.status, 200);
+        assert_eq!(ours.submit("/queues/pause", "queue=q").await.status, 303);
         let typed = client.with("Sec-Fetch-Site", "none");
-        assert_eq!(typed.submit("/queues/resume", "queue=q").await.status, 200);
+        assert_eq!(typed.submit("/queues/resume", "queue=q").await.status, 303);
         let older = client.with("Origin", "http://localhost");
-        assert_eq!(older.submit("/queues/pause", "queue=q").await.status, 200);
+        assert_eq!(older.submit("/queues/pause", "queue=q").await.status, 303);
         client.post("/v1/queues/q/resume", &json!({})).await.ok();
         assert_eq!(site.journal().await.len(), 4);
     }

@@ -27,9 +27,13 @@ async fn without_a_token_programs_are_told_and_people_are_asked() {
         answer.problem(401);
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
-    for path in ["/", "/runs", "/events", "/nothing"] {
+    for (path, login) in [
+        ("/", "/login"),
+        ("/runs?queue=a%20b", "/login?next=%2Fruns%3Fqueue%3Da%2520b"),
+        ("/nothing", "/login?next=%2Fnothing"),
+    ] {
         let answer = site.client.get(path).await;
-        assert_eq!((answer.status, answer.header("location")), (303, Some("/login")), "{path}");
+        assert_eq!((answer.status, answer.header("location")), (303, Some(login)), "{path}");
     }
     for path in ["/healthz", "/readyz", "/login", "/assets/style.css"] {
         assert_eq!(site.client.get(path).await.status, 200, "{path}");
@@ -81,6 +85,28 @@ pub(crate) fn cookie(answer: &Answer) -> String {
 }
 
 #[tokio::test]
+async fn after_the_sign_in_a_person_sees_the_page_that_was_requested() {
+    let site = Running::guarded().await;
+    let browser = site.client.browsing();
+    let page = browser.get("/login?next=%2Fruns%3Fqueue%3Dq").await;
+    assert!(page.body.contains("name=\"next\" value=\"/runs?queue=q\""), "{}", page.body);
+    for (next, found) in [
+        ("%2Fruns%3Fqueue%3Dq", "/runs?queue=q"),
+        ("", "/"),
+        ("%2F%2Fevil.example", "/"),
+        ("%2F%5Cevil.example", "/"),
+        ("https%3A%2F%2Fevil.example", "/"),
+        ("%2Fruns%0D%0ASet-Cookie%3A+a%3Db", "/"),
+    ] {
+        let form = format!("token={VIEWER}&next={next}");
+        let answer = browser.submit("/login", &form).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some(found)), "{next}");
+    }
+    let wrong = browser.submit("/login", "token=nothing-like-it-at-all&next=%2Fruns").await;
+    assert!(wrong.body.contains("name=\"next\" value=\"/runs\""), "{}", wrong.body);
+}
+
+#[tokio::test]
 async fn a_person_signs_in_acts_and_signs_out() {
     let site = Running::guarded().await;
     let browser = site.client.browsing();
@@ -92,7 +118,8 @@ async fn a_person_signs_in_acts_and_signs_out() {
     let signed_in = browser.with("Cookie", &cookie(&browser.submit("/login", entered).await));
     assert_eq!(signed_in.get("/").await.status, 200);
     assert_eq!(signed_in.get("/login").await.header("location"), Some("/"));
-    assert_eq!(signed_in.submit("/queues/pause", "queue=q&reason=tired").await.status, 200);
+    let paused = signed_in.submit("/queues/pause", "queue=q&reason=tired").await;
+    assert_eq!(paused.header("location"), Some("/runs?queue=q&did=pause%3A1%3A0"));
     assert_eq!(site.journal().await[0].0, "operator (dashboard)");
     let looking = cookie(&browser.submit("/login", &format!("token={VIEWER}")).await);
     let looking = browser.with("Cookie", &format!("other=1; {looking}"));
@@ -229,7 +256,7 @@ async fn a_session_is_not_the_token_and_ends_and_then_the_page_says_sign_in_agai
     assert_eq!(signed_in.submit("/logout", "").await.status, 303);
     for client in [signed_in, browser.with("Cookie", "redrive_session=from-before-a-restart")] {
         let page = client.get("/runs").await;
-        assert_eq!((page.status, page.header("location")), (303, Some("/login")));
+        assert_eq!((page.status, page.header("location")), (303, Some("/login?next=%2Fruns")));
         assert!(client.get("/login").await.body.contains("sign in again"));
         assert!(client.get("/v1/runs").await.problem(401)["detail"].to_string().contains("again"));
     }

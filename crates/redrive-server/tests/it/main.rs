@@ -20,6 +20,7 @@ mod entry;
 mod fuzz;
 mod health;
 mod hostile;
+mod list_pages;
 mod lists;
 mod live;
 mod metrics;

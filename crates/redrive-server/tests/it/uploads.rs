@@ -301,8 +301,9 @@ async fn a_person_presses_a_button_to_have_a_group_sent() {
     assert!(page.contains("action=\"/uploads/send\"") && page.contains("1 pending"), "{page}");
     let form = "upload=tiles&group=%22%3E%3Cb%3E&reason=now";
     let pressed = browser.submit("/uploads/send", form).await;
-    assert_eq!(pressed.status, 200, "{pressed:?}");
-    assert!(pressed.body.contains("Sending 1 items"), "{}", pressed.body);
+    assert_eq!(pressed.status, 303, "{pressed:?}");
+    let list = browser.get(pressed.header("location").unwrap()).await;
+    assert!(list.body.contains("Sending 1 items"), "{}", list.body);
     sent(&site, "%22%3E%3Cb%3E").await;
     let page = browser.get(&address).await.body;
     assert!(page.contains("1 of 1 are uploaded") && !page.contains("/uploads/send"), "{page}");

@@ -1,0 +1,76 @@
+// Keys for lists and units. Everything that they do can be done without them.
+(() => {
+  const HELP = [
+    ["/", "Search, or the first field of a page"],
+    ["j, k", "Next and previous row"],
+    ["Enter", "Open the row"],
+    ["x", "Select the row"],
+    ["r", "Preview a retry of the selected rows, of the row or of the unit"],
+    ["?", "Show the keys"],
+    ["Esc", "Close, or leave a field"],
+  ];
+  const OFF = "redrive-keys-off";
+  const rows = () => [...document.querySelectorAll("tr[data-key]")];
+  const current = () => document.activeElement && document.activeElement.closest("tr[data-key]");
+  const focusRow = (row) => row && row.querySelector("a[href]").focus();
+
+  const move = (step) => {
+    const all = rows(), at = all.indexOf(current());
+    focusRow(at < 0 ? all[0] : all[Math.min(Math.max(at + step, 0), all.length - 1)]);
+  };
+  const select = (row) => { const box = row && row.querySelector("input[name=ids]"); if (box) box.click(); };
+  const retry = () => {
+    const form = document.getElementById("selected");
+    if (form) {
+      if (!document.querySelector("input[name=ids]:checked")) select(current());
+      if (document.querySelector("input[name=ids]:checked")) form.requestSubmit(form.querySelector("button"));
+      return;
+    }
+    const unit = document.querySelector("[data-preview]");
+    if (unit) location.href = unit.dataset.preview;
+  };
+  const search = () => {
+    const field = document.querySelector("main input[type=search], main input[type=text]");
+    const folded = field && field.closest("details");
+    if (folded) folded.open = true;
+    if (field) field.focus();
+  };
+
+  const element = (name, text, ...children) => {
+    const made = document.createElement(name);
+    if (text) made.textContent = text;
+    made.append(...children);
+    return made;
+  };
+  const help = document.createElement("dialog");
+  help.setAttribute("aria-labelledby", "keys");
+  const title = element("h2", "Keys");
+  title.id = "keys";
+  const list = element("dl");
+  for (const [key, what] of HELP) list.append(element("dt", "", element("kbd", key)), element("dd", what));
+  const off = element("input");
+  off.type = "checkbox";
+  off.checked = !localStorage.getItem(OFF);
+  off.onchange = () => { if (off.checked) localStorage.removeItem(OFF); else localStorage.setItem(OFF, "1"); };
+  const label = element("label", "", off, " Use keys");
+  label.className = "check";
+  const close = element("button", "Close");
+  close.onclick = () => help.close();
+  help.append(title, list, label, close);
+  const open = element("button", "Keys (?)");
+  open.className = "link";
+  open.onclick = () => help.showModal();
+  document.querySelector("footer").append(" · ", open);
+  document.body.append(help);
+
+  const ACTIONS = { "/": search, "?": () => help.showModal(), j: () => move(1), k: () => move(-1), x: () => select(current()), r: retry };
+  document.addEventListener("keydown", (event) => {
+    const { key, target } = event;
+    const isTyping = target.closest("textarea, select, [contenteditable], input:not([type=checkbox])");
+    if (key === "Escape" && isTyping) target.blur();
+    if (event.ctrlKey || event.altKey || event.metaKey || isTyping || help.open) return;
+    if (!ACTIONS[key] || (localStorage.getItem(OFF) && key !== "?")) return;
+    event.preventDefault();
+    ACTIONS[key]();
+  });
+})();
