@@ -237,6 +237,19 @@ impl Browser {
         self.tell("actions", json!({ "actions": [keyboard] }));
     }
 
+    /// Drags the mouse from one element to another.
+    #[track_caller]
+    pub(crate) fn drag(&self, from: &str, to: &str) {
+        let at = |selector| {
+            let element = self.find("css selector", selector).unwrap();
+            json!({ "type": "pointerMove", "duration": 50, "x": 0, "y": 0, "origin": { ELEMENT: element } })
+        };
+        let press = |kind| json!({ "type": kind, "button": 0 });
+        let moves = [at(from), press("pointerDown"), at(to), press("pointerUp")];
+        let mouse = json!({ "type": "pointer", "id": "mouse", "actions": moves });
+        self.tell("actions", json!({ "actions": [mouse] }));
+    }
+
     /// The tab that it looks at.
     pub(crate) fn tab(&self) -> Value {
         self.try_tell("GET", "window", None).unwrap_or_else(|error| panic!("{error}"))

@@ -3,11 +3,14 @@
 use crate::{browser::Browser, fair::Fair};
 
 /// Every kind of page, by name.
-pub(crate) const PAGES: [(&str, &str); 24] = [
+pub(crate) const PAGES: [(&str, &str); 27] = [
     ("overview", "/"),
     ("partitions", "/partitions?month=2026-11"),
     ("partition", "/partitions/ads/1234/daily/2026-11-02"),
     ("partition-good", "/partitions/ads/1234/daily/2026-11-01"),
+    ("partitions-3", "/partitions?month=2026-11&months=3"),
+    ("partitions-list", "/partitions?state=failed&view=list"),
+    ("partition-rows", "/partitions/ads/1234/daily/2026-11-01/rows"),
     ("partitions-preview", "/partitions/preview?action=retry&source=ads"),
     ("runs", "/runs?queue=work"),
     ("run", "/runs/2"),

@@ -63,6 +63,41 @@ fn a_person_selects_runs_with_keys_and_looks_at_their_retry() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+// PAR-8, OPS-4
+#[test]
+fn a_person_selects_days_of_a_calendar_with_keys_and_by_dragging() {
+    let fair = Fair::on_sqlite("");
+    let server = fair.serve(&[]);
+    let browser = Browser::at(server.address);
+    browser.look(1280, "light");
+    browser.open("/partitions?month=2026-11&months=2");
+    browser.wait_for("#live", "live");
+    let day = |query: &str, day: u32| {
+        format!("a[href='/partitions/ads/1234/{query}/2026%2D11%2D0{day}']")
+    };
+    browser.run(&format!("document.querySelector(\"{}\").focus()", day("daily", 2)));
+    browser.press("x");
+    browser.press("\u{e014}");
+    browser.press("\u{e015}");
+    browser.press("x");
+    let keys = "ads/1234/daily/2026-11-02,ads/1234/hourly/2026-11-03";
+    assert_eq!(selected(&browser), keys);
+    browser.wait_for("#selected", "Selected rows");
+
+    browser.drag(&day("daily", 3), &day("daily", 6));
+    let place = browser.place();
+    assert!(place.starts_with("/partitions?"), "a drag follows no link: {place}");
+    let days = selected(&browser);
+    assert!(days.contains("daily/2026-11-03") && days.contains("daily/2026-11-06"), "{days}");
+    browser.picture("partitions-selected");
+    browser.drag(&day("daily", 6), &day("daily", 3));
+    browser.press("r");
+    browser.wait_for("h1", "Retry 2 partitions: ads/1234/daily/2026-11-02, ads/1234/hourly");
+    browser.click("main a[href^='/partitions?']");
+    browser.wait_for("h2", "2026-10 to 2026-11");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 #[test]
 fn new_units_appear_above_and_the_focus_stays_with_its_row() {
     let fair = Fair::on_sqlite("");

@@ -3,22 +3,56 @@
   const HELP = [
     ["/", "Search, or the first field of a page"],
     ["j, k", "Next and previous row"],
+    ["Arrows", "Move in a calendar; dragging selects its days, too"],
     ["Enter", "Open the row"],
-    ["x", "Select the row"],
+    ["x", "Select the row or the day"],
     ["r", "Preview a retry of the selected rows, of the row or of the unit"],
     ["?", "Show the keys"],
     ["Esc", "Close, or leave a field"],
   ];
   const OFF = "redrive-keys-off";
   const rows = () => [...document.querySelectorAll("tr[data-key]")];
-  const current = () => document.activeElement && document.activeElement.closest("tr[data-key]");
+  const current = () => document.activeElement && document.activeElement.closest("tr[data-key], .calendar td");
   const focusRow = (row) => row && row.querySelector("a[href]").focus();
 
   const move = (step) => {
     const all = rows(), at = all.indexOf(current());
     focusRow(at < 0 ? all[0] : all[Math.min(Math.max(at + step, 0), all.length - 1)]);
   };
-  const select = (row) => { const box = row && row.querySelector("input[name=ids]"); if (box) box.click(); };
+  const boxOf = (place) => place && place.querySelector("input[name=ids]");
+  const select = (place) => { const box = boxOf(place); if (box) box.click(); };
+
+  // The next day with an entry in a direction.
+  const moveInCalendar = (across, down) => {
+    let cell = document.activeElement && document.activeElement.closest(".calendar td");
+    if (!cell) return false;
+    do {
+      const row = down > 0 ? cell.parentElement.nextElementSibling : down < 0 ? cell.parentElement.previousElementSibling : cell.parentElement;
+      cell = row && row.cells[cell.cellIndex + across];
+    } while (cell && !cell.querySelector("a"));
+    if (cell) cell.querySelector("a").focus();
+    return true;
+  };
+
+  // Dragging over days selects them, or none of them if the first was selected. Touching scrolls instead.
+  const dayOf = (event) => event.target.closest && event.target.closest(".calendar td");
+  let first = null, chosen = false, dragged = false;
+  document.addEventListener("pointerdown", (event) => {
+    const box = event.pointerType === "mouse" && event.button === 0 && boxOf(dayOf(event));
+    [first, dragged] = [box || null, false];
+    if (box) chosen = !box.checked;
+  });
+  document.addEventListener("pointerover", (event) => {
+    const box = first && boxOf(dayOf(event));
+    if (!box || (box === first && !dragged)) return;
+    [first.checked, box.checked, dragged] = [chosen, chosen, true];
+  });
+  document.addEventListener("pointerup", () => { first = null; });
+  document.addEventListener("dragstart", (event) => { if (dayOf(event)) event.preventDefault(); });
+  document.addEventListener("click", (event) => {
+    if (dragged && dayOf(event)) event.preventDefault();
+    dragged = false;
+  }, true);
   const retry = () => {
     const form = document.getElementById("selected");
     if (form) {
@@ -64,11 +98,14 @@
   document.body.append(help);
 
   const ACTIONS = { "/": search, "?": () => help.showModal(), j: () => move(1), k: () => move(-1), x: () => select(current()), r: retry };
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   document.addEventListener("keydown", (event) => {
     const { key, target } = event;
     const isTyping = target.closest("textarea, select, [contenteditable], input:not([type=checkbox])");
     if (key === "Escape" && isTyping) target.blur();
     if (event.ctrlKey || event.altKey || event.metaKey || isTyping || help.open) return;
+    const arrow = ARROWS[key];
+    if (arrow && moveInCalendar(...arrow)) { event.preventDefault(); return; }
     if (!ACTIONS[key] || (localStorage.getItem(OFF) && key !== "?")) return;
     event.preventDefault();
     ACTIONS[key]();

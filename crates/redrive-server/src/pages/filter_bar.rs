@@ -22,7 +22,10 @@ pub(super) fn search<R: Listed>(pairs: &mut Pairs) -> PageResult<Option<String>>
     match R::parse_id(&text) {
         Ok(id) => Ok(Some(R::address(&id))),
         Err(_) if R::TERMS.contains(&SelectionTerm::Error) => {
-            let names = R::TERMS.iter().map(|term| term.name()).chain(["state", "month", "order"]);
+            let names = R::TERMS
+                .iter()
+                .map(|term| term.name())
+                .chain(["state", "month", "months", "view", "order"]);
             let given = |name: &'static str| {
                 let value = pairs.iter().find(|(given, _)| given == name);
                 value.map(|(_, value)| (name, value.clone()))

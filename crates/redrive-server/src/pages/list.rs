@@ -40,7 +40,7 @@ pub(super) async fn list<R: Listed>(
         return Ok(Redirect::to(&found).into_response());
     }
     let params = Params::<R>::read(&pairs, OF_PAGES)?;
-    show_list(&app, &caller, &params).await
+    show_list(&app, &caller, &params, &[]).await
 }
 
 /// The rows of a page, and whether there are rows before and after them.
@@ -85,10 +85,12 @@ impl<R: Listed> Rows<R> {
     }
 }
 
+/// `kept` are parameters of every address of the list.
 pub(super) async fn show_list<R: Listed>(
     app: &App,
     caller: &Caller,
     params: &Params<R>,
+    kept: &[(&'static str, String)],
 ) -> PageResult<Response> {
     let selection = &params.selection;
     let watch = app.watch.clone();
@@ -97,14 +99,14 @@ pub(super) async fn show_list<R: Listed>(
     let page = Rows::<R>::read(app, params, order).await?;
     let overview = tokio::time::timeout(PATIENCE, overview).await;
     let overview = overview.ok().and_then(|joined| joined.ok()?.ok());
-    let list = ListAddress::of::<R>(selection, order);
+    let list = ListAddress::of::<R>(selection, kept, order);
     let is_filtered = !list.fields.is_empty();
     let can_act = may_act(caller) && !page.rows.is_empty();
     let select = R::SELECTED.filter(|_| can_act);
     let body = html! {
         h1 { (R::TITLE) }
         p.lead { (R::LEAD) }
-        (filter_bar::<R>(selection, &list.order_field(order), html! {}))
+        (filter_bar::<R>(selection, &list.kept(order), html! {}))
         (R::above(app, caller, selection).await?)
         section id="rows" {
             p.total { (page.total(overview.as_deref(), selection)) }
@@ -127,31 +129,42 @@ pub(super) async fn show_list<R: Listed>(
 struct ListAddress {
     path: &'static str,
     fields: Vec<(&'static str, String)>,
+    kept: Vec<(&'static str, String)>,
     default_order: PageOrder,
     order: PageOrder,
 }
 
 impl ListAddress {
-    fn of<R: Listed>(selection: &Selection, order: PageOrder) -> Self {
+    fn of<R: Listed>(
+        selection: &Selection,
+        kept: &[(&'static str, String)],
+        order: PageOrder,
+    ) -> Self {
         let (fields, default_order) = (selection_fields::<R>(selection), R::PAGE_ORDER);
-        Self { path: R::PATH, fields, default_order, order }
+        Self { path: R::PATH, fields, kept: kept.to_vec(), default_order, order }
     }
 
-    fn order_field(&self, order: PageOrder) -> Vec<(&'static str, String)> {
+    /// What stays when filters change.
+    fn kept(&self, order: PageOrder) -> Vec<(&'static str, String)> {
         let is_other = order != self.default_order;
-        is_other.then(|| ("order", order_name(order).to_owned())).into_iter().collect()
+        let order = is_other.then(|| ("order", order_name(order).to_owned()));
+        self.kept.iter().cloned().chain(order).collect()
     }
 
     fn with(&self, order: PageOrder, place: Option<(&'static str, String)>) -> String {
-        let fields = self.fields.iter().cloned().chain(self.order_field(order)).chain(place);
+        let fields = self.fields.iter().cloned().chain(self.kept(order)).chain(place);
         address(self.path, fields)
     }
 
     /// What follows the path, for forms that lead back to the list.
     fn query(&self) -> String {
-        let address = self.with(self.order, None);
-        address.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default()
+        query_of(&self.with(self.order, None)).to_owned()
     }
+}
+
+/// The query of an address.
+pub(super) fn query_of(address: &str) -> &str {
+    address.split_once('?').map_or("", |(_, query)| query)
 }
 
 fn pager<R: Listed>(list: &ListAddress, page: &Rows<R>) -> Markup {

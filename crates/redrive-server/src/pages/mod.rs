@@ -12,6 +12,7 @@ mod list;
 pub(crate) mod live;
 mod login;
 mod logs;
+mod months;
 mod notice;
 mod overview;
 mod partition;
@@ -24,6 +25,7 @@ mod plan_form;
 mod plan_parts;
 mod plans;
 mod preview;
+mod raw_rows;
 mod resource;
 mod runs;
 mod selections;
@@ -83,6 +85,10 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route(
             "/partitions/{source}/{customer_id}/{query_name}/{logical_date}",
             get(partition::show),
+        )
+        .route(
+            "/partitions/{source}/{customer_id}/{query_name}/{logical_date}/rows",
+            get(raw_rows::show),
         )
         .merge(listed::<ItemRecord>())
         .route("/uploads/send", post(uploads::send))

@@ -61,6 +61,9 @@ pub(super) async fn show(
                         None => { "none: the partition is not readable" },
                     } }
                     @if let Some(count) = partition.record_count { dt { "Records" } dd { (number(count)) } }
+                    @if explanation.attempts.iter().any(|attempt| attempt.run_id.is_some()) {
+                        dt { "Raw data" } dd { a href=(format!("{}/rows", partition_address(&key))) { "rows of the newest attempt" } }
+                    }
                     @if let Some(version) = &partition.schema_version { dt { "Schema" } dd { (version) } }
                     dt { "Attempts" } dd { (partition.attempt_count.unwrap_or(0)) }
                     (cause_field(partition.fingerprint.as_deref()))

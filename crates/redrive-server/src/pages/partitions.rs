@@ -6,9 +6,9 @@ use axum::{
     Extension,
     response::{IntoResponse, Redirect, Response},
 };
-use jiff::{ToSpan, civil::Date};
+use jiff::civil::Date;
 use maud::{Markup, html};
-use redrive_core::{LogicalDate, PartitionKey};
+use redrive_core::{PartitionKey, PartitionStatus};
 use redrive_ops::{Resource, views::PartitionView};
 use redrive_store::{PageLimit, PageOrder, Selection};
 
@@ -16,9 +16,12 @@ use super::{
     PageResult,
     filter_bar::{filter_bar, search},
     layout::{DashboardPage, NavSection, may_act},
-    list::show_list,
-    parts::{address, excerpt, filter_field, more, partition_address, pill, style_of},
-    resource::{Listed, bulk_links, selected_actions},
+    list::{query_of, show_list},
+    months::{LENGTHS, Months},
+    parts::{
+        address, excerpt, filter_choice, filter_field, more, partition_address, pill, style_of,
+    },
+    resource::{Listed, SELECTED_FORM, bulk_links, selected_actions},
 };
 use crate::{
     app::{App, AppState},
@@ -55,70 +58,18 @@ impl Listed for PartitionView {
     }
 }
 
-struct Month {
-    first: Date,
-}
-
-impl Month {
-    fn parse(text: &str) -> Result<Self, ProblemDetails> {
-        let day = format!("{text}-01").parse::<LogicalDate>();
-        day.map(|day| Self::of(day.date())).map_err(|_| {
-            ProblemDetails::bad_request(format!("month: {text:?} is not a month"))
-                .allowed("YYYY-MM")
-        })
-    }
-
-    fn of(day: Date) -> Self {
-        Self { first: day.first_of_month() }
-    }
-
-    fn last(&self) -> Date {
-        self.first.last_of_month()
-    }
-
-    fn days(&self) -> impl Iterator<Item = Date> + use<> {
-        let first = self.first;
-        (0..self.first.days_in_month()).filter_map(move |day| first.checked_add(day.days()).ok())
-    }
-
-    /// The part of a selection that is in this month.
-    fn part_of(&self, selection: &Selection) -> Selection {
-        let [first, last] = [self.first, self.last()].map(|day| LogicalDate::try_from(day).ok());
-        Selection {
-            since: selection.since.max(first),
-            until: selection.until.or(last).min(last),
-            ..selection.clone()
-        }
-    }
-
-    fn before(&self) -> Option<Self> {
-        self.first.checked_sub(1.month()).ok().map(|first| Self { first })
-    }
-
-    fn after(&self) -> Option<Self> {
-        self.first.checked_add(1.month()).ok().map(|first| Self { first })
-    }
-}
-
-impl std::fmt::Display for Month {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.first.strftime("%Y-%m"))
-    }
-}
-
 /// The default month: the current one if it has partitions, else the month of the newest partition.
-async fn newest_month(app: &App, selection: &Selection) -> Result<Month, ProblemDetails> {
+async fn newest_month(app: &App, selection: &Selection) -> Result<Months, ProblemDetails> {
     let now = app.ops.now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let any = Selection { state: None, ..selection.clone() };
-    let this = Month::of(now);
-    let first = LogicalDate::try_from(this.first).ok();
-    let recent = Selection { since: any.since.max(first), ..any.clone() };
+    let this = Months::of(now);
+    let recent = Selection { until: any.until, ..this.part_of(&any) };
     if !app.ops.store().partitions_page(&recent, None, 1.into()).await?.is_empty() {
         return Ok(this);
     }
     let any = app.ops.store().partitions_page(&any, None, ROWS.into()).await?;
     let newest = any.iter().map(|partition| partition.key.logical_date().date()).max();
-    Ok(newest.map_or(this, Month::of))
+    Ok(newest.map_or(this, Months::of))
 }
 
 pub(super) async fn list(
@@ -131,56 +82,82 @@ pub(super) async fn list(
         return Ok(Redirect::to(&found).into_response());
     }
     let month = take(&mut pairs, "month");
+    let length = take(&mut pairs, "months").unwrap_or_else(|| "1".to_owned());
+    let is_list = take(&mut pairs, "view").as_deref() == Some("list");
     let mut params = Params::<PartitionView>::read(&pairs, OF_PAGES)?;
-    let asked = month.map(|text| Month::parse(&text)).transpose()?;
-    // Failures of one cause may lie years apart: a list has them all, a calendar one month.
-    if params.selection.is_about_failures() {
-        if let Some(month) = asked {
-            params.selection = month.part_of(&params.selection);
+    let asked = month.map(|text| Months::parse(&text)).transpose()?;
+    let count = length.parse().ok().filter(|_| LENGTHS.contains(&length.as_str()));
+    let count = count.ok_or_else(|| {
+        let what = format!("months: invalid value {length:?}");
+        ProblemDetails::bad_request(what).allowed(LENGTHS.join(", "))
+    })?;
+    let asked = asked.map(|month| month.up_to_here(count));
+    // Failures of one cause may lie years apart: a list has them all, a calendar some months.
+    if is_list || params.selection.is_about_failures() {
+        if let Some(months) = asked {
+            params.selection = months.part_of(&params.selection);
         }
-        return show_list(&app, &caller, &params).await;
+        let view = is_list.then(|| ("view", "list".to_owned()));
+        return show_list(&app, &caller, &params, view.as_slice()).await;
     }
-    let asked_text = asked.as_ref().map(Month::to_string);
-    let month = match asked {
-        Some(month) => month,
-        None => newest_month(&app, &params.selection).await?,
+    let is_asked = asked.is_some();
+    let months = match asked {
+        Some(months) => months,
+        None => newest_month(&app, &params.selection).await?.up_to_here(count),
     };
-    let selection = month.part_of(&params.selection);
+    show_calendar(&app, &caller, &params, &months, is_asked).await
+}
+
+async fn show_calendar(
+    app: &App,
+    caller: &Caller,
+    params: &Params<PartitionView>,
+    months: &Months,
+    is_asked: bool,
+) -> PageResult<Response> {
+    let selection = months.part_of(&params.selection);
     let limit = PageLimit::without_data(ROWS);
     let page = PartitionView::page(&app.ops, &selection, params.after.as_ref(), limit).await?;
     let (series, next) = group_by_series(page.rows);
-    // Explicit days are what the actions are about, whatever month is shown.
+    // Explicit days are what the actions are about, whatever months are shown.
     let has_days = params.selection.since.is_some() || params.selection.until.is_some();
     let (bulk, days) = match has_days {
         true => (&params.selection, range_in_words(&params.selection)),
-        false => (&selection, format!("of {month}")),
+        false => (&selection, format!("of {months}")),
     };
     let fields = selection_fields::<PartitionView>(&params.selection);
-    let of_month = |month: &Month| {
-        fields.iter().cloned().chain([("month", month.to_string())]).collect::<Vec<_>>()
+    let with = |others: Vec<(&'static str, String)>| {
+        address("/partitions", fields.iter().cloned().chain(others))
     };
-    let next = next.map(|key| {
-        let after = ("after", key.to_string());
-        address("/partitions", of_month(&month).into_iter().chain([after]))
-    });
+    let next = next
+        .map(|key| with(months.fields().into_iter().chain([("after", key.to_string())]).collect()));
+    let here = with(months.fields());
+    let can_act = may_act(caller) && !series.is_empty();
+    let failed =
+        Selection { state: Some(PartitionStatus::Failed.into()), ..params.selection.clone() };
+    let failed = selection_fields::<PartitionView>(&failed).into_iter();
+    let failed = address("/partitions", failed.chain([("view", "list".to_owned())]));
     let body = html! {
         h1 { (PartitionView::TITLE) }
         p.lead { (PartitionView::LEAD) }
-        (filter_bar::<PartitionView>(&params.selection, &[], filter_field("month", "Month", asked_text.as_deref())))
+        (filter_bar::<PartitionView>(&params.selection, &[], month_fields(months, is_asked)))
         section id="rows" {
-            h2 { (month) }
+            h2 { (months) }
             p.pages {
-                @if let Some(before) = month.before() { a href=(address("/partitions", of_month(&before))) { "← " (before) } }
-                @if let Some(after) = month.after() { a href=(address("/partitions", of_month(&after))) { (after) " →" } }
+                @if let Some(before) = months.before() { a href=(with(before.fields())) { "← " (before) } }
+                @if let Some(after) = months.after() { a href=(with(after.fields())) { (after) " →" } }
+                a href=(with(months.fields().into_iter().chain([("view", "list".to_owned())]).collect())) { "As a list" }
+                a href=(failed) { "Failed, all months" }
             }
-            (calendar(&month, &series, fields.is_empty()))
+            (calendar(months, &series, fields.is_empty(), can_act))
             (more(next))
             div.legend {
                 @for state in ["success", "failed", "terminal", "pending", "reprocessing"] { (pill(state)) }
                 span { "· no entry" }
             }
+            @if can_act { (selected_actions::<PartitionView>(query_of(&here))) }
         }
-        @if may_act(&caller) && (has_days || !series.is_empty()) {
+        @if may_act(caller) && (has_days || !series.is_empty()) {
             section {
                 h2 { "All matching partitions " (days) }
                 div.actions { (bulk_links::<PartitionView>(bulk, "")) }
@@ -189,7 +166,19 @@ pub(super) async fn list(
     };
     Ok(DashboardPage::new(NavSection::Partitions, "Partitions", body)
         .with_rows()
-        .render(&app, &caller))
+        .render(app, caller))
+}
+
+/// A month that was not asked for stays open: failures of one cause are searched in all.
+fn month_fields(months: &Months, is_asked: bool) -> Markup {
+    let mut fields = months.fields();
+    fields.retain(|(name, _)| is_asked || *name != "month");
+    let value =
+        |name| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str());
+    html! {
+        (filter_field("month", "Month", value("month")))
+        (filter_choice("months", "Months up to this one", value("months"), &LENGTHS))
+    }
 }
 
 fn range_in_words(selection: &Selection) -> String {
@@ -220,7 +209,7 @@ fn group_by_series(page: Vec<PartitionView>) -> (Series, Option<PartitionKey>) {
 }
 
 /// `is_all` tells whether nothing is filtered.
-fn calendar(month: &Month, series: &Series, is_all: bool) -> Markup {
+fn calendar(months: &Months, series: &Series, is_all: bool, can_select: bool) -> Markup {
     if series.is_empty() {
         let (text, command) = PartitionView::BEGIN;
         return html! { p.empty {
@@ -229,19 +218,26 @@ fn calendar(month: &Month, series: &Series, is_all: bool) -> Markup {
     }
     html! {
         div.scroll { table.calendar {
-            thead { tr { th.series { "Series" } @for day in month.days() { th scope="col" { (day.day()) } } } }
+            thead {
+                @if months.each().count() > 1 { tr {
+                    td {}
+                    @for (month, days) in months.each() { th.month scope="colgroup" colspan=(days.len()) { (month) } }
+                } }
+                tr { th.series { "Series" } @for day in months.days() { th scope="col" { (day.day()) } } }
+            }
             tbody { @for ((source, customer, query), days) in series { tr {
                 th.series scope="row" { (source) " / " (customer) " / " (query) }
-                @for day in month.days() { td { @match days.get(&day) {
-                    Some(partition) => (cell(partition)),
-                    None => span { "·" },
-                } } }
+                @for day in months.days() { @match days.get(&day) {
+                    Some(partition) => td { (cell(partition, can_select)) },
+                    None => td { span { "·" } },
+                } }
             } } }
         } }
     }
 }
 
-fn cell(partition: &PartitionView) -> Markup {
+/// A day. Its box is reached by keys and by dragging; lists have boxes for everybody.
+fn cell(partition: &PartitionView, can_select: bool) -> Markup {
     let state = partition.state();
     let (class, sign) = style_of(state);
     let day = partition.logical_date;
@@ -250,5 +246,9 @@ fn cell(partition: &PartitionView) -> Markup {
     html! {
         a class=(class) href=(partition_address(&partition.key)) title=(title)
             aria-label=(format!("{day} {state}")) { (sign) }
+        @if can_select {
+            input.unseen type="checkbox" name="ids" value=(partition.key) form=(SELECTED_FORM) tabindex="-1"
+                aria-label=(format!("Select {day}"));
+        }
     }
 }

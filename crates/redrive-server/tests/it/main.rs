@@ -24,6 +24,7 @@ mod list_pages;
 mod lists;
 mod live;
 mod metrics;
+mod partition_pages;
 mod places;
 mod plan_pages;
 mod problems;
