@@ -334,7 +334,7 @@ fn a_note_of_several_lines_stays_as_it_is_however_often_it_is_saved() {
     let body = json!({ "ids": [2], "text": "over\rHTTP" });
     assert_eq!(ask(server.address, "POST", "/v1/runs/note", Some(&body)).0, 200);
     let form = "ids=2&text=on%0D%0Aa+page";
-    assert_eq!(send(server.address, "POST", "/runs/act/note", FORM, form).0, 200);
+    assert_eq!(send(server.address, "POST", "/runs/act/note", FORM, form).0, 303);
     let story = fair.printed(&["why", "run:2"]);
     let notes = story["journal"].as_array().unwrap().iter();
     let notes: Vec<&str> = notes.filter_map(|entry| entry["details"]["note"].as_str()).collect();

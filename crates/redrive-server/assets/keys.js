@@ -34,18 +34,26 @@
     return true;
   };
 
-  // Dragging over days selects them, or none of them if the first was selected. Touching scrolls instead.
+  // Dragging over days selects all between the first and the last, or none of them if the first was selected. Touching
+  // scrolls instead.
   const dayOf = (event) => event.target.closest && event.target.closest(".calendar td");
-  let first = null, chosen = false, dragged = false;
+  const isBetween = (a, b, at) => (a <= at && at <= b) || (b <= at && at <= a);
+  let first = null, before = new Map(), dragged = false;
   document.addEventListener("pointerdown", (event) => {
-    const box = event.pointerType === "mouse" && event.button === 0 && boxOf(dayOf(event));
-    [first, dragged] = [box || null, false];
-    if (box) chosen = !box.checked;
+    const isMouse = event.pointerType === "mouse" && event.button === 0;
+    [first, dragged] = [isMouse ? dayOf(event) : null, false];
+    if (first) before = new Map([...first.closest("table").querySelectorAll("input[name=ids]")].map((box) => [box, box.checked]));
   });
   document.addEventListener("pointerover", (event) => {
-    const box = first && boxOf(dayOf(event));
-    if (!box || (box === first && !dragged)) return;
-    [first.checked, box.checked, dragged] = [chosen, chosen, true];
+    const last = first && dayOf(event);
+    if (!last || !before.size || (last === first && !dragged)) return;
+    dragged = true;
+    for (const [box, checked] of before) {
+      const day = box.closest("td");
+      const isChosen = isBetween(first.cellIndex, last.cellIndex, day.cellIndex)
+        && isBetween(first.parentElement.rowIndex, last.parentElement.rowIndex, day.parentElement.rowIndex);
+      box.checked = isChosen ? !before.get(boxOf(first)) : checked;
+    }
   });
   document.addEventListener("pointerup", () => { first = null; });
   document.addEventListener("dragstart", (event) => { if (dayOf(event)) event.preventDefault(); });

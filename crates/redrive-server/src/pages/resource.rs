@@ -100,7 +100,7 @@ pub(super) fn selected_actions<R: Listed + Changeable>(list: &str) -> Markup {
     html! {
         form.selected id=(SELECTED_FORM) method="get" action=(format!("{}/preview", R::PATH)) {
             input type="hidden" name="list" value=(list);
-            strong { "Selected rows" }
+            strong { "Selected" }
             @for action in R::actions().filter(|action| !action.buttons.is_empty()) {
                 button.danger[action.is_destructive] type="submit" name="action" value=(action.name)
                     title=(action.about()) { (title_case(action.name)) " …" }
