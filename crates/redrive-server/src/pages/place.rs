@@ -10,7 +10,7 @@ use redrive_ops::views::{
     ActivityPlace, ActivityRange, ActivityView, CauseView, OverviewView, PipelineRunView,
     QueueView, UnattendedView, WorkerView,
 };
-use redrive_store::{PipelineRunRecord, Selection, UnitKind};
+use redrive_store::{PageLimit, PipelineRunRecord, Selection, UnitKind};
 
 use super::{
     PageResult,
@@ -110,7 +110,8 @@ impl PlacePage {
                 let pipeline = Some(place.name.clone());
                 let selection = Selection { pipeline, ..Selection::default() };
                 let newest = PipelineRunId(i64::MAX);
-                app.ops.store().pipeline_runs_page(&selection, newest, PIPELINE_RUNS).await?
+                let limit = PageLimit::from(PIPELINE_RUNS).newest_first();
+                app.ops.store().pipeline_runs_page(&selection, newest, limit).await?
             }
             _ => Vec::new(),
         };
@@ -143,7 +144,7 @@ impl PlacePage {
         }
         if self.place.kind == UnitKind::Item {
             let selection = Selection { upload: Some(name.clone()), ..Selection::default() };
-            let first = app.ops.store().items_page(&selection, ItemId(0), 1).await?;
+            let first = app.ops.store().items_page(&selection, ItemId(0), 1.into()).await?;
             if !first.is_empty() {
                 return Ok(true);
             }
