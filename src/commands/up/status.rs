@@ -143,6 +143,7 @@ mod tests {
             at: String::new(),
             units: units.collect(),
             queues: Vec::new(),
+            unattended: Vec::new(),
             sources: Vec::new(),
             pipeline_runs: Vec::new(),
             activity: Vec::new(),

@@ -185,7 +185,7 @@ fn due(due: &[DueView], now: Timestamp) -> Markup {
 
 fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
     if overview.queues.is_empty() {
-        return html! { p.empty { "No queues." } };
+        return html! { p.empty { "No queues. Declare one in the configuration: " code { "[[queue]]" } ", which " code { "redrive init" } " writes." } };
     }
     html! {
         div.scroll { table {
@@ -207,7 +207,7 @@ fn queues(overview: &OverviewView, now: Timestamp) -> Markup {
 
 fn pipelines(overview: &OverviewView) -> Markup {
     if overview.pipeline_runs.is_empty() {
-        return html! { p.empty { "No pipeline runs yet." } };
+        return html! { p.empty { "No pipeline has run yet. Start one: " code { "redrive pipeline run NAME" } } };
     }
     html! {
         div.scroll { table {

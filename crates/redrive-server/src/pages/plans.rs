@@ -101,7 +101,9 @@ pub(super) async fn list(
             button type="submit" { "Show" }
         }
         section {
-            @if rows.is_empty() { p.empty { "No plans." } } @else {
+            @if rows.is_empty() { p.empty {
+                "No plans. Choose “Plan …” on a list with a filter, or begin with " code { "redrive plan new retry --kind run --queue NAME" }
+            } } @else {
                 div.scroll { table.cards.plans {
                     thead { tr { th { "Plan" } th { "Status" } th { "Action" } th { "Progress" } th { "Made" } } }
                     tbody { @for (plan, selection) in &rows { tr {
