@@ -252,8 +252,8 @@ fn units_that_no_worker_serves_are_warnings() {
         let runs = format!("1 run in queue \"wrok\", {which}");
         let partitions = format!("2 pending partitions of source \"adds\", {which}");
         let slow =
-            "1 runs of category \"slow\" in queue \"patient\", which the queue does not accept";
-        let items = "1 pending items of upload \"tiles\", which the configuration does not declare";
+            "1 run of category \"slow\" in queue \"patient\", which the queue does not accept";
+        let items = "1 pending item of upload \"tiles\", which the configuration does not declare";
         let warns = serde_json::Value::Bool(true);
         assert_eq!(rows, [slow, &runs, &partitions, items].map(|detail| (&warns, detail)));
     }

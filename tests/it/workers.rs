@@ -9,8 +9,8 @@ use crate::{
     shop::Shop,
 };
 
-/// Waits for the word that lets it end.
-const HANDLER: &str = "read word < gate\n";
+/// Waits until it may end.
+const HANDLER: &str = "until [ -e calm ]; do kill -0 \"$PPID\" || exit; sleep 0.1; done\n";
 
 const CONFIG: &str = "[[queue]]\nname = \"work\"\nhandler = { exec = [\"/bin/sh\", \"work.sh\"] }\n\
                       concurrency = 2\nlease = \"2s\"\ntimeout = \"60s\"\n\n\
@@ -48,8 +48,7 @@ fn a_killed_worker_is_not_heard_from_and_a_stopped_one_is_gone() {
 }
 
 fn check_workers(shop: &Shop) {
-    shop.make_gate();
-    let mut stopped = shop.start_worker(&["--queues", "work"]);
+    let mut stopped = shop.start_worker(&["--queues", "work", "--grace", "60s"]);
     stopped.wait_for("working");
     wait_for(shop, |workers| workers.len() == 1);
     let killed = shop.start_worker(&["--queues", "idle"]);
@@ -73,7 +72,7 @@ fn check_workers(shop: &Shop) {
     // A worker that was told to stop says so until its work has ended, and leaves no row.
     stopped.signal("-TERM");
     wait_for(shop, |workers| states(workers) == ["draining", "not_heard_from"]);
-    (0..2).for_each(|_| shop.open_gate("go"));
+    shop.folder.write("calm", "");
     assert_eq!(stopped.end().0, Some(143));
     let left = workers(shop);
     assert_eq!(states(&left), ["not_heard_from"]);

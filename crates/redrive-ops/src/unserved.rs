@@ -33,7 +33,7 @@ pub(crate) async fn unserved(store: &dyn Store, declared: &Declarations) -> Resu
         }
     }
     for (upload, items) in undeclared_items(store, declared).await? {
-        let units = format!("{items} pending items of upload {upload:?}");
+        let units = format!("{} of upload {upload:?}", counted(items, "pending item"));
         places.push(format!("{units}, which the configuration does not declare"));
     }
     places.extend(samples(store, declared).await?.into_iter().map(undeclared));
@@ -79,7 +79,8 @@ async fn refused_categories(store: &dyn Store, queue: &DeclaredQueue) -> Result<
     let name = &queue.name;
     let place = |(category, runs): (String, u64)| {
         format!(
-            "{runs} runs of category {category:?} in queue {name:?}, which the queue does not accept"
+            "{} of category {category:?} in queue {name:?}, which the queue does not accept",
+            counted(runs, "run")
         )
     };
     Ok(refused.into_iter().map(place).collect())

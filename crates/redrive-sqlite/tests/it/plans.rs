@@ -350,6 +350,15 @@ fn nothing_is_sorted_that_an_index_has_in_order() {
 }
 
 #[test]
+fn a_chart_reads_the_counts_of_its_place_alone() {
+    for (scratch, which) in databases() {
+        let steps = plan(&scratch.raw(), "attempt_counts");
+        let of_place = "USING PRIMARY KEY (seconds=? AND kind=? AND place=? AND started_at>?)";
+        assert!(steps.iter().any(|step| step.contains(of_place)), "{which}: {steps:#?}");
+    }
+}
+
+#[test]
 fn writing_what_happens_most_makes_no_table_of_what_is_allowed() {
     let scratch = Scratch::migrated();
     let connection = scratch.raw();
