@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{
     PageResult,
     layout::{DashboardPage, NavSection},
-    parts::{number, partition_address},
+    parts::{counted, number, partition_address},
 };
 use crate::{
     api::{KeyParts, key_of},
@@ -142,7 +142,7 @@ fn rows(records: u64, excerpt: &Excerpt, bad: Option<u64>) -> Markup {
     let is_bad = |row: &Row| bad == Some(row.line);
     let is_found = excerpt.rows.iter().any(is_bad);
     html! {
-        p.total { (number(records)) " rows" @if excerpt.is_cut { ", of which this is a part" } }
+        p.total { (counted(records, "row")) @if excerpt.is_cut { ", of which this is a part" } }
         @if let (Some(bad), false) = (bad, is_found) {
             p { "Line " (number(bad)) " is further on: " code { "redrive consume" } " reads all rows of good partitions." }
         }

@@ -81,7 +81,7 @@ async fn the_rows_of_a_partition_are_shown_with_the_one_that_was_rejected() {
     let browser = site.client.browsing();
     let path = "/partitions/ads/1234/daily/2026-01-01";
     check(&browser.get(path).await, &["/partitions/ads/1234/daily/2026%2D01%2D01/rows\""]);
-    check(&browser.get(&format!("{path}/rows")).await, &["1 rows", "{&quot;n&quot;:1}"]);
+    check(&browser.get(&format!("{path}/rows")).await, &[">1 row<", "{&quot;n&quot;:1}"]);
     assert_eq!(browser.get(&format!("{path}/rows?run=another")).await.status, 404);
     let missing = browser.get("/partitions/ads/1234/daily/2026-03-01/rows").await;
     assert_eq!(missing.status, 404);
