@@ -119,7 +119,7 @@ async fn a_person_signs_in_acts_and_signs_out() {
     assert_eq!(signed_in.get("/").await.status, 200);
     assert_eq!(signed_in.get("/login").await.header("location"), Some("/"));
     let paused = signed_in.submit("/queues/pause", "queue=q&reason=tired").await;
-    assert_eq!(paused.header("location"), Some("/runs?queue=q&did=pause%3A1%3A0"));
+    assert_eq!(paused.header("location"), Some("/queues/q?did=pause%3A1%3A0"));
     assert_eq!(site.journal().await[0].0, "operator (dashboard)");
     let looking = cookie(&browser.submit("/login", &format!("token={VIEWER}")).await);
     let looking = browser.with("Cookie", &format!("other=1; {looking}"));

@@ -108,11 +108,13 @@ async fn a_paused_queue_says_who_paused_it_and_why() {
     let site = Running::full().await;
     let pause =
         site.client.browsing().submit("/queues/pause", "queue=work&reason=a+%3Ci%3Erest").await;
-    check(&pause, &["/queues/work"]);
-    let page = site.client.get("/queues/work").await;
-    check(&page, &["Paused", ": a &lt;i&gt;rest", "action=\"/queues/resume\""]);
+    let to = pause.header("location").unwrap();
+    assert_eq!((pause.status, to), (303, "/queues/work?did=pause%3A1%3A0"));
+    let page = site.client.get(to).await;
+    check(&page, &["Pause: 1 done.", "Paused", ": a &lt;i&gt;rest", "action=\"/queues/resume\""]);
     assert!(!page.body.contains("Pause the queue"));
-    check(&site.client.browsing().submit("/queues/resume", "queue=work").await, &["active"]);
+    let resume = site.client.browsing().submit("/queues/resume", "queue=work").await;
+    assert_eq!(resume.header("location"), Some("/queues/work?did=resume%3A1%3A0"));
     let page = site.client.get("/queues/work").await;
     assert!(!page.body.contains("/queues/resume"), "{}", page.body);
     let guarded = Running::guarded().await;
