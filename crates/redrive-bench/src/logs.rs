@@ -1,6 +1,6 @@
 //! What keeping logs costs: drains whose handlers print, and drains of handlers that do not, with and without logs in turns.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 
 use clap::Args;
 use redrive::StoreUrl;
@@ -36,8 +36,16 @@ pub(crate) struct LogsBenchArgs {
 }
 
 /// How much of the logs a drain keeps.
-const KEPT: [(&str, usize, bool); 3] =
-    [("no logs", 0, false), ("the default", 64 * 1024, false), ("all logs", 64 * 1024, true)];
+#[derive(Clone, Copy)]
+struct Kept {
+    name: &'static str,
+    bytes: usize,
+    all_successes: bool,
+}
+
+const NO_LOGS: Kept = Kept { name: "no logs", bytes: 0, all_successes: false };
+const DEFAULT: Kept = Kept { name: "the default", bytes: 64 * 1024, all_successes: false };
+const ALL_LOGS: Kept = Kept { name: "all logs", all_successes: true, ..DEFAULT };
 
 pub(crate) async fn run(
     args: &LogsBenchArgs,
@@ -72,35 +80,34 @@ async fn compare(
     queue: &Queue,
     count: usize,
 ) -> Result<Vec<Spread>, BenchError> {
-    let mut rates = [const { Vec::new() }; KEPT.len()];
+    let (mut rates, mut kinds) = (BTreeMap::<_, Vec<f64>>::new(), [NO_LOGS, DEFAULT, ALL_LOGS]);
     // The first drain fills caches.
-    turn(store, queue, 0, count).await?;
-    for round in 0..usize::from(args.rounds) {
-        for place in 0..KEPT.len() {
-            let kind = (round + place) % KEPT.len();
-            let rate = turn(store, queue, kind, count).await?;
-            rates.iter_mut().nth(kind).map(|rates| rates.push(rate)).unwrap_or_default();
+    turn(store, queue, NO_LOGS, count).await?;
+    for _ in 0..args.rounds {
+        for kept in kinds {
+            rates.entry(kept.name).or_default().push(turn(store, queue, kept, count).await?);
         }
+        kinds.rotate_left(1);
     }
-    let [without, others @ ..] = rates;
-    let mut rows = vec![Spread::new(format!("{work}, {}", KEPT[0].0), &without, "runs/s")];
-    for ((name, ..), rates) in KEPT.iter().skip(1).zip(others) {
-        let shares: Vec<f64> =
-            rates.iter().zip(&without).map(|(rate, without)| rate / without).collect();
-        rows.push(Spread::new(format!("{work}, {name}"), &shares, "of no logs"));
-    }
-    Ok(rows)
+    let of = |kept: Kept| rates.get(kept.name).cloned().unwrap_or_default();
+    let without = of(NO_LOGS);
+    let share = |kept: Kept| {
+        let shares = of(kept).into_iter().zip(&without).map(|(rate, without)| rate / without);
+        Spread::new(format!("{work}, {}", kept.name), &shares.collect::<Vec<_>>(), "of no logs")
+    };
+    let alone = Spread::new(format!("{work}, {}", NO_LOGS.name), &without, "runs/s");
+    Ok(vec![alone, share(DEFAULT), share(ALL_LOGS)])
 }
 
 async fn turn(
     store: &Arc<dyn Store>,
     queue: &Queue,
-    kind: usize,
+    kept: Kept,
     count: usize,
 ) -> Result<f64, BenchError> {
-    let (_, bytes, all) = KEPT[kind % KEPT.len()];
-    let successes = LogLimits::default().successes.filter(|_| !all);
-    let limits = WorkerLimits { log: LogLimits { bytes, successes }, ..queue.limits };
+    let successes = LogLimits::default().successes.filter(|_| !kept.all_successes);
+    let log = LogLimits { bytes: kept.bytes, successes };
+    let limits = WorkerLimits { log, ..queue.limits };
     submit(store, count).await?;
     let started = Instant::now();
     drain_queue(store, Queue { limits, ..queue.clone() }).await?;
