@@ -142,6 +142,9 @@ impl PlacePage {
         if is_known || !self.workers.is_empty() || self.activity.attempts() > 0 {
             return Ok(true);
         }
+        if self.place.kind == UnitKind::Run && app.ops.queue(name).await?.paused {
+            return Ok(true);
+        }
         if self.place.kind == UnitKind::Item {
             let selection = Selection { upload: Some(name.clone()), ..Selection::default() };
             let first = app.ops.store().items_page(&selection, ItemId(0), 1.into()).await?;

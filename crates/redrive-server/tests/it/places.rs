@@ -106,16 +106,17 @@ async fn every_place_has_a_page_and_lists_lead_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_queue_says_who_paused_it_and_why() {
     let site = Running::full().await;
-    let pause =
-        site.client.browsing().submit("/queues/pause", "queue=work&reason=a+%3Ci%3Erest").await;
-    let to = pause.header("location").unwrap();
-    assert_eq!((pause.status, to), (303, "/queues/work?did=pause%3A1%3A0"));
-    let page = site.client.get(to).await;
-    check(&page, &["Pause: 1 done.", "Paused", ": a &lt;i&gt;rest", "action=\"/queues/resume\""]);
-    assert!(!page.body.contains("Pause the queue"));
-    let resume = site.client.browsing().submit("/queues/resume", "queue=work").await;
-    assert_eq!(resume.header("location"), Some("/queues/work?did=resume%3A1%3A0"));
-    let page = site.client.get("/queues/work").await;
+    let browser = site.client.browsing();
+    for queue in ["work", "empty"] {
+        let pause = format!("queue={queue}&reason=a+%3Ci%3Erest");
+        let paused = browser.submit("/queues/pause", &pause).await;
+        let page = site.client.get(paused.header("location").unwrap()).await;
+        check(&page, &["Paused", ": a &lt;i&gt;rest", "action=\"/queues/resume\""]);
+        assert!(!page.body.contains("Pause the queue"));
+    }
+    let resumed = browser.submit("/queues/resume", "queue=work").await;
+    let page = site.client.get(resumed.header("location").unwrap()).await;
+    check(&page, &["Pause the queue"]);
     assert!(!page.body.contains("/queues/resume"), "{}", page.body);
     let guarded = Running::guarded().await;
     let page = guarded.client.bearing(VIEWER).get("/queues/work").await;
