@@ -215,7 +215,12 @@ impl ActiveClaim<'_> {
             cursor.categories = Some(BTreeSet::new());
         }
         if let Some(known) = &mut cursor.categories {
+            let named = known.len();
             known.extend(categories);
+            // This claim did not name them. The next one looks again, because their runs may be before its position.
+            if known.len() > named {
+                cursor.looked_at = Duration::ZERO;
+            }
         }
     }
 
