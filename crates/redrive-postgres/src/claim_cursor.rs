@@ -9,13 +9,11 @@
 //! cursor. So a run may be claimed a moment later than its age says, but never stays behind.
 //!
 //! While an open transaction keeps a vacuum from removing dead entries, a scan from the start takes a quarter of a
-//! second after two million runs, and seconds after twenty million. Scans become rare then, even if a claim finds nothing,
-//! and between them claims look for older runs only in the pages of the table that were written of late: new rows are
-//! there, unless a vacuum has freed other pages before. The search for the categories that have ready runs passes over
-//! as many entries when the queue is empty, so claims name the categories that scans and looks have found.
+//! second after two million runs. Scans become rare then, and between them claims look for older runs only in the pages
+//! of the table that were written of late: new rows are there, unless a vacuum has freed other pages before.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -26,20 +24,12 @@ use redrive_store::{Categories, ClaimRequest, ClaimedRun};
 
 use crate::server_clock::MonotonicClock;
 
-/// A busy queue is read from the start so rarely that it takes a hundredth of the time, and new pages are looked at so rarely
-/// that it takes a twentieth, within bounds: an old run of another process is to start within a second. A look takes as long
-/// as a scan if it finds a run.
-const SCAN_FACTOR: u32 = 100;
-const LOOK_FACTOR: u32 = 20;
+/// A busy queue is read from the start, and new pages are looked at, so rarely that it takes a twentieth of the time, within
+/// bounds: an old run of another process is to start within a second. A look takes as long as a scan if it finds a run.
+const INTERVAL_FACTOR: u32 = 20;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
-const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(60);
-
-/// A claim that finds nothing after its cursor reads from the start at once if that takes no longer.
-const SHORT_SCAN: Duration = Duration::from_millis(50);
-
-/// With more, claims of every category search for them.
-const MAX_NAMED_CATEGORIES: usize = 1_000;
+const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Pages before the new ones that are read too: each session fills up the page that it has begun.
 const BEGUN_PAGES: i64 = 64;
@@ -86,8 +76,6 @@ struct ClaimCursor {
     looked_at: Duration,
     look_took: Duration,
     pages: Option<(i64, i64)>,
-    /// The categories that had ready runs at a scan that asked for them, and those that runs had since.
-    categories: Option<BTreeSet<String>>,
     /// Whether that claim left no ready run, and no other claim has started since.
     exhausted: bool,
     active_claims: usize,
@@ -102,10 +90,6 @@ pub(crate) struct ActiveClaim<'a> {
     pub(crate) from: ClaimPosition,
     /// Where to look for runs before `from`, if that is to be done.
     pub(crate) look_from_page: Option<i64>,
-    /// The only categories that may have ready runs, if that is known.
-    pub(crate) categories: Option<Vec<String>>,
-    /// Whether the claim finds out which categories have ready runs.
-    pub(crate) asks_for_categories: bool,
 }
 
 impl ClaimCursors {
@@ -119,15 +103,16 @@ impl ClaimCursors {
         let now = (self.clock)();
         let mut cursors = self.locked();
         let cursor = cursors.entry(key.clone()).or_default();
-        let trusted = std::mem::take(&mut cursor.exhausted) || !cursor.scan_is_due(now);
+        let interval = (cursor.scan_took * INTERVAL_FACTOR).clamp(MIN_INTERVAL, MAX_SCAN_INTERVAL);
+        let recent = now.saturating_sub(cursor.scan_started_at) < interval;
+        let trusted = std::mem::take(&mut cursor.exhausted) || recent;
         let from = cursor.position.filter(|_| trusted).unwrap_or(ClaimPosition::START);
         let look_from_page = cursor.look(from, now);
         if cursor.active_claims == 0 {
             cursor.missed = None;
         }
         cursor.active_claims += 1;
-        let (categories, asks_for_categories) = cursor.named_categories(&key.1, from);
-        ActiveClaim { cursors: self, key, from, look_from_page, categories, asks_for_categories }
+        ActiveClaim { cursors: self, key, from, look_from_page }
     }
 
     /// Moves every cursor back to the oldest of the runs that became ready, whatever their queue.
@@ -150,26 +135,6 @@ impl ClaimCursors {
 }
 
 impl ClaimCursor {
-    fn scan_is_due(&self, now: Duration) -> bool {
-        let interval = (self.scan_took * SCAN_FACTOR).clamp(MIN_INTERVAL, MAX_SCAN_INTERVAL);
-        now.saturating_sub(self.scan_started_at) >= interval
-    }
-
-    /// The categories that a claim names, and whether it asks for them.
-    fn named_categories(
-        &self,
-        of: &Categories,
-        from: ClaimPosition,
-    ) -> (Option<Vec<String>>, bool) {
-        if self.scan_took <= SHORT_SCAN || *of != Categories::All {
-            return (None, false);
-        }
-        let is_scan = from == ClaimPosition::START;
-        let known =
-            self.categories.as_ref().filter(|it| !is_scan && it.len() <= MAX_NAMED_CATEGORIES);
-        (known.map(|known| known.iter().cloned().collect()), is_scan)
-    }
-
     /// The page from which a claim looks for runs before its position, if it does. A claim from the start looks at no page
     /// and learns the size of the table.
     fn look(&mut self, from: ClaimPosition, now: Duration) -> Option<i64> {
@@ -178,7 +143,7 @@ impl ClaimCursor {
             self.scan_started_at = now;
         }
         let (before, _) = self.pages.filter(|_| !is_scan).unwrap_or((NO_PAGE, NO_PAGE));
-        let interval = (self.look_took * LOOK_FACTOR).clamp(MIN_INTERVAL, MAX_LOOK_INTERVAL);
+        let interval = (self.look_took * INTERVAL_FACTOR).clamp(MIN_INTERVAL, MAX_LOOK_INTERVAL);
         let due = now.saturating_sub(self.looked_at) >= interval;
         (is_scan || due).then(|| {
             self.looked_at = now;
@@ -188,39 +153,18 @@ impl ClaimCursor {
 }
 
 impl ActiveClaim<'_> {
-    /// Begins once more after nothing was found: at the start, or with a look at new pages while a scan takes long.
     pub(crate) fn restart(&mut self) {
-        let now = (self.cursors.clock)();
-        let mut cursors = self.cursors.locked();
-        let Some(cursor) = cursors.get_mut(&self.key) else { return };
-        if cursor.scan_took <= SHORT_SCAN || cursor.scan_is_due(now) {
-            self.from = ClaimPosition::START;
-        } else {
-            cursor.looked_at = Duration::ZERO;
+        self.from = ClaimPosition::START;
+        if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
+            self.look_from_page = cursor.look(self.from, (self.cursors.clock)());
         }
-        self.look_from_page = cursor.look(self.from, now);
-        (self.categories, self.asks_for_categories) =
-            cursor.named_categories(&self.key.1, self.from);
     }
 
-    /// Remembers how many pages the table had when the claim looked at it, and the categories of the runs that it found.
-    pub(crate) fn saw(&self, pages: Option<i64>, categories: Vec<String>) {
-        let mut cursors = self.cursors.locked();
-        let Some(cursor) = cursors.get_mut(&self.key) else { return };
-        if let Some(pages) = pages {
+    /// Remembers how many pages the table had when the claim looked at it.
+    pub(crate) fn saw_pages(&self, pages: i64) {
+        if let Some(cursor) = self.cursors.locked().get_mut(&self.key) {
             let (_, last) = cursor.pages.unwrap_or((pages, pages));
             cursor.pages = Some((last, pages));
-        }
-        if self.asks_for_categories {
-            cursor.categories = Some(BTreeSet::new());
-        }
-        if let Some(known) = &mut cursor.categories {
-            let named = known.len();
-            known.extend(categories);
-            // This claim did not name them. The next one looks again, because their runs may be before its position.
-            if known.len() > named {
-                cursor.looked_at = Duration::ZERO;
-            }
         }
     }
 
@@ -235,11 +179,6 @@ impl ActiveClaim<'_> {
         }
         if from_the_start {
             cursor.scan_took = cursor.look_took;
-        }
-        if let Some(known) = &mut cursor.categories {
-            let new = claimed.iter().map(|run| &run.category).filter(|it| !known.contains(*it));
-            let new: Vec<String> = new.cloned().collect();
-            known.extend(new);
         }
         cursor.exhausted = from_the_start && claimed.len() < limit as usize;
         let position =
@@ -298,37 +237,22 @@ mod tests {
             pass: Default::default(),
         };
         let (mut scans, mut looks) = (Vec::new(), Vec::new());
-        for millisecond in (0..50_000).step_by(50) {
+        for millisecond in (0..10_000).step_by(50) {
             clock.store(millisecond, Ordering::SeqCst);
-            let mut claim = cursors.start_claim(&request);
+            let claim = cursors.start_claim(&request);
             let is_scan = claim.from == ClaimPosition::START;
-            assert_eq!(claim.asks_for_categories, is_scan && millisecond > 0, "{millisecond}");
-            let named = claim.categories.as_ref().map(Vec::len);
-            let known = [(24_001..30_001, 1), (30_001..48_000, 2), (48_001..50_000, 1)];
-            let expected = known.iter().find(|(when, _)| when.contains(&millisecond));
-            assert_eq!(named, expected.map(|(_, count)| *count), "{millisecond}");
             clock.fetch_add(if is_scan { 240 } else { 0 }, Ordering::SeqCst);
             match claim.look_from_page {
                 Some(_) if is_scan => scans.push(millisecond),
                 Some(page) => looks.push((millisecond, page)),
                 None => {}
             }
-            claim
-                .look_from_page
-                .inspect(|_| claim.saw(Some(1_000 + millisecond as i64), Vec::new()));
-            if millisecond == 30_000 {
-                claim.finish(&[], None, 1);
-                claim = cursors.start_claim(&request);
-                claim.restart();
-                assert!(claim.from > ClaimPosition::START && claim.look_from_page.is_some());
-                claim.saw(Some(1_000 + millisecond as i64), vec!["new".to_owned()]);
-                assert_eq!(claim.categories.as_deref(), Some(&[String::new()][..]));
-            }
+            claim.look_from_page.inspect(|_| claim.saw_pages(1_000 + millisecond as i64));
             claim.finish(std::slice::from_ref(&run), Some(run.id), 1);
         }
-        assert_eq!(scans, [0, 24_000, 48_000]);
+        assert_eq!(scans, [0, 4_800, 9_600]);
         let expected = [(500, 1_000), (600, 1_000), (700, 1_500), (800, 1_600)];
         assert_eq!(looks[..4], expected.map(|(at, pages)| (at, pages - BEGUN_PAGES)));
-        assert!(looks.len() > 400, "{} looks between scans", looks.len());
+        assert_eq!(looks.len(), 43 + 43);
     }
 }

@@ -3,7 +3,7 @@
 use redrive_core::RunId;
 use redrive_store::{
     Categories, ClaimGates, ClaimRequest, ClaimedRun, FromRow, LetThrough, ReadColumn, Result,
-    RowReader, UnitKind,
+    UnitKind,
 };
 use tokio_postgres::Row;
 
@@ -11,7 +11,7 @@ use crate::{
     PostgresStore,
     batch::each,
     bound_query::{bind, columns},
-    claim_cursor::{ActiveClaim, ClaimPosition},
+    claim_cursor::ClaimPosition,
     columns::{Micros, PostgresRow, read_rows},
     gates::{self, GateRequest},
     queries,
@@ -50,13 +50,13 @@ impl PostgresStore {
         request: &ClaimRequest,
     ) -> Result<Option<Vec<ClaimedRun>>> {
         let mut active = self.claim_cursors.start_claim(request);
-        let Some(result) =
-            claim(session, request, ClaimStart::of(&active), ClaimDepth::Shares).await?
+        let look = active.look_from_page;
+        let Some(result) = claim(session, request, active.from, look, ClaimDepth::Shares).await?
         else {
             return Ok(None);
         };
-        let ClaimResult { mut promoted, runs: mut claimed, mut oldest, pages, categories } = result;
-        active.saw(pages, categories);
+        result.pages.inspect(|pages| active.saw_pages(*pages));
+        let ClaimResult { mut promoted, runs: mut claimed, mut oldest, .. } = result;
         redrive_store::failpoint!("postgres.claim.committed");
         while promoted >= MAX_PROMOTED {
             promoted = promote(session, request).await?;
@@ -69,11 +69,13 @@ impl PostgresStore {
             // Older runs may be ready, and other claims may have locked the oldest of every category while more
             // are behind them.
             active.restart();
-            let start = ClaimStart::of(&active);
-            let Some(further) = claim(session, request, start, ClaimDepth::Limit).await? else {
+            let look = active.look_from_page;
+            let Some(further) =
+                claim(session, request, active.from, look, ClaimDepth::Limit).await?
+            else {
                 return Ok(None);
             };
-            active.saw(further.pages, further.categories);
+            further.pages.inspect(|pages| active.saw_pages(*pages));
             (claimed, oldest) = (further.runs, further.oldest);
         }
         active.finish(&claimed, oldest, request.limit);
@@ -148,7 +150,7 @@ async fn claim_rest(
 ) -> Result<Vec<ClaimedRun>> {
     let taken = u32::try_from(taken).unwrap_or(u32::MAX);
     let rest = ClaimRequest { limit: request.limit.saturating_sub(taken), ..request.clone() };
-    let claimed = claim(session, &rest, ClaimStart::default(), ClaimDepth::Shares).await?;
+    let claimed = claim(session, &rest, ClaimPosition::START, None, ClaimDepth::Shares).await?;
     Ok(claimed.map(|claimed| claimed.runs).unwrap_or_default())
 }
 
@@ -164,36 +166,6 @@ struct ClaimResult {
     oldest: Option<RunId>,
     /// Of the table of ready runs, if the claim has looked.
     pages: Option<i64>,
-    /// Of ready runs that the claim has seen, if it has looked for runs or for categories.
-    categories: Vec<String>,
-}
-
-/// Where a claim reads.
-#[derive(Clone, Copy)]
-struct ClaimStart<'a> {
-    from: ClaimPosition,
-    look_from_page: Option<i64>,
-    /// Instead of all.
-    categories: Option<&'a [String]>,
-    asks_for_categories: bool,
-}
-
-impl Default for ClaimStart<'_> {
-    fn default() -> Self {
-        let from = ClaimPosition::START;
-        Self { from, look_from_page: None, categories: None, asks_for_categories: false }
-    }
-}
-
-impl<'a> ClaimStart<'a> {
-    fn of(active: &'a ActiveClaim<'_>) -> Self {
-        Self {
-            from: active.from,
-            look_from_page: active.look_from_page,
-            categories: active.categories.as_deref(),
-            asks_for_categories: active.asks_for_categories,
-        }
-    }
 }
 
 columns! {
@@ -229,10 +201,10 @@ impl<'a> ClaimValues<'a> {
 async fn claim(
     session: &mut Session,
     request: &ClaimRequest,
-    start: ClaimStart<'_>,
+    from: ClaimPosition,
+    look_from_page: Option<i64>,
     depth: ClaimDepth,
 ) -> Result<Option<ClaimResult>> {
-    let ClaimStart { from, look_from_page, .. } = start;
     let promote = bind!(
         queries::PROMOTE_DUE_RUNS,
         queue => &request.queue,
@@ -240,19 +212,17 @@ async fn claim(
         limit => &MAX_PROMOTED,
     );
     let values = ClaimValues::of(request, from, depth);
-    let named = match &request.categories {
-        Categories::All => None,
-        Categories::Only(_) => Some(request.categories.named()),
-    };
-    let categories = start.categories.or(named);
-    let most = vec![i64::from(request.limit); categories.map_or(0, <[String]>::len)];
-    let claim = match &categories {
-        None => bind!(queries::CLAIM_RUNS_ANY, ..ClaimValues(values)),
-        Some(categories) => {
+    let most = vec![i64::from(request.limit); request.categories.named().len()];
+    let claim = match &request.categories {
+        Categories::All => bind!(queries::CLAIM_RUNS_ANY, ..ClaimValues(values)),
+        Categories::Only(categories) => {
             bind!(queries::CLAIM_RUNS_OF, categories => categories, most => &most, ..ClaimValues(values))
         }
     };
-    let present = bind!(queries::READY_CATEGORIES, queue => &request.queue);
+    let named = match &request.categories {
+        Categories::All => None,
+        Categories::Only(categories) => Some(categories),
+    };
     let look = bind!(
         queries::LOOK_FOR_OLDER_RUNS,
         from_page => &look_from_page,
@@ -263,7 +233,6 @@ async fn claim(
     );
     let mut queries = vec![promote];
     queries.extend(look_from_page.map(|_| look));
-    queries.extend(start.asks_for_categories.then_some(present));
     let (begun, claimed) = if request.gates.is_empty() {
         queries.push(claim);
         let mut answers = session.transaction(&queries).await?;
@@ -284,19 +253,9 @@ async fn claim(
     let (runs, oldest) = claimed_runs(&claimed.unwrap_or_default())?;
     let mut begun = begun.into_iter();
     let promoted = count(&begun.next().unwrap_or_default())?;
-    let looked = look_from_page.and_then(|_| begun.next()).unwrap_or_default();
-    let looked = read_rows(&looked, CLAIMING, |row| {
-        let pages: i64 = row.get()?;
-        Ok((pages, row.texts("category")?))
-    })?;
-    let (pages, mut categories) = looked.into_iter().next().unzip();
-    if start.asks_for_categories {
-        let present = begun.next().unwrap_or_default();
-        let present: Vec<String> = read_rows(&present, CLAIMING, |row| row.get())?;
-        categories.get_or_insert_default().extend(present);
-    }
-    let categories = categories.unwrap_or_default();
-    Ok(Some(ClaimResult { promoted, runs, oldest, pages, categories }))
+    let looked = begun.next().filter(|_| look_from_page.is_some()).unwrap_or_default();
+    let pages: Vec<i64> = read_rows(&looked, CLAIMING, |row| row.get())?;
+    Ok(Some(ClaimResult { promoted, runs, oldest, pages: pages.into_iter().next() }))
 }
 
 /// Also returns the oldest ready run.
