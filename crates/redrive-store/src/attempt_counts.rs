@@ -120,6 +120,10 @@ impl MinuteCounts {
         *took += Duration::try_from(ended_at.duration_since(started_at)).unwrap_or_default();
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Puts back what could not be written.
     pub fn restore(&mut self, earlier: Self) {
         for (key, (attempts, took)) in earlier.0 {

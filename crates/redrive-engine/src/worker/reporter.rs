@@ -1,7 +1,7 @@
 //! Tells the store which process this is, what it serves and holds, and how many attempts it has finished.
 //!
-//! One write for the whole process at a third of its shortest lease, whatever it does: neither a loop nor a unit writes
-//! anything for this. A process that is killed loses the counts since its last write; what became of its units is in the
+//! One write for the whole process at a third of its shortest lease, and every two seconds while it finishes attempts:
+//! neither a loop nor a unit writes anything for this. A process that is killed loses the counts since its last write; what became of its units is in the
 //! ledger.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use redrive_retry::Stop;
+use redrive_retry::{Stop, monotonic};
 use redrive_store::{
     AttemptEnd, MinuteCounts, Presence, UnitKind, WorkerPlace, WorkerRecord, attempt_counts,
 };
@@ -21,6 +21,9 @@ use crate::worker::{
 
 /// The lease of a process that serves nothing.
 const LEASE: Duration = Duration::from_secs(60);
+
+/// How soon charts have what a process has finished.
+const COUNTED_EVERY: Duration = Duration::from_secs(2);
 
 /// The attempts of one loop since the last report.
 #[derive(Debug)]
@@ -36,6 +39,10 @@ impl PlaceCounts {
 
     pub(crate) fn add(&self, end: AttemptEnd) {
         self.change(|minutes| minutes.add(end));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.change(|minutes| minutes.is_empty())
     }
 
     fn take(&self) -> MinuteCounts {
@@ -118,10 +125,21 @@ impl WorkerReporter {
                 biased;
                 () = ended.stopped() => break,
                 () = stop.stopped(), if !draining => draining = true,
-                () = tokio::time::sleep(lease / 3) => {}
+                () = self.report_due(lease / 3) => {}
             }
         }
         self.report(Presence::Stopped(self.context.worker.clone()), lease / 3).await;
+    }
+
+    /// Waits for the time of the next report, or until attempts are to be counted.
+    async fn report_due(&self, at_most: Duration) {
+        let reported = monotonic();
+        while reported.elapsed() < at_most {
+            tokio::time::sleep(COUNTED_EVERY.min(at_most)).await;
+            if self.loops.iter().filter_map(|it| it.counts()).any(|counts| !counts.is_empty()) {
+                return;
+            }
+        }
     }
 
     fn record(
