@@ -1,8 +1,8 @@
 //! Tells the store which process this is, what it serves and holds, and how many attempts it has finished.
 //!
 //! One write for the whole process at a third of its shortest lease, and every two seconds while it finishes attempts:
-//! neither a loop nor a unit writes anything for this. A process that is killed loses the counts since its last write; what became of its units is in the
-//! ledger.
+//! neither a loop nor a unit writes anything for this. A process that is killed loses the counts since its last write;
+//! what became of its units is in the ledger.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
